@@ -1,0 +1,44 @@
+"""bitspike: train, explain and ship 1-bit spiking neural networks. Tensors are time first, `[T, B, ...]`."""
+
+from bitspike.anneal import ThresholdAnnealing
+from bitspike.data import latency, poisson
+from bitspike.nn import (
+    LIF,
+    AdaptiveLIF,
+    BinaryConv2d,
+    BinaryLinear,
+    RecurrentLIF,
+    SpikingNetwork,
+    build,
+    initialize,
+)
+from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
+from bitspike.schedules import Constant, Linear, Relax, Schedule
+from bitspike.train import count_loss, trace_loss
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Adaptation",
+    "AdaptiveLIF",
+    "BinaryConv2d",
+    "BinaryLinear",
+    "Constant",
+    "LIF",
+    "LIFOutput",
+    "LIFState",
+    "Linear",
+    "RecurrentLIF",
+    "Relax",
+    "Schedule",
+    "SpikingNetwork",
+    "ThresholdAnnealing",
+    "binarize",
+    "build",
+    "count_loss",
+    "initialize",
+    "latency",
+    "lif",
+    "poisson",
+    "trace_loss",
+]

@@ -1,0 +1,46 @@
+"""Numbers into spikes: by rate (Poisson) and by time of the first spike (latency). Time first, `[T, ...]`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generator | None = None) -> Tensor:
+    """Spikes `[T, ...]`, each 1 with the probability `rates`: one draw a step and element.
+
+    With `steps=T`, `rates [...]` hold for all steps; without, `rates [T, ...]` give each step its own.
+    """
+    if steps is not None:
+        _require_steps("poisson", steps)
+        rates = rates.expand(steps, *rates.shape)
+    _require_unit("poisson", "rates", rates)
+    draws = torch.rand(rates.shape, generator=generator, dtype=rates.dtype, device=rates.device)
+    return (draws < rates).to(rates.dtype)
+
+
+def latency(intensity: Tensor, steps: int, *, silent_below: float = 0.0) -> Tensor:
+    """One spike `[T, ...]` an element, at t = round((1 - intensity) * (T - 1)): the stronger, the earlier.
+
+    Elements of at most `silent_below` never spike.
+    """
+    _require_steps("latency", steps)
+    _require_unit("latency", "intensity", intensity)
+    times = ((1 - intensity) * (steps - 1)).round().long()
+    spikes = torch.zeros((steps, *intensity.shape), dtype=intensity.dtype, device=intensity.device)
+    return spikes.scatter_(0, times[None], (intensity > silent_below).to(intensity.dtype)[None])
+
+
+def _require_steps(where: str, steps: int) -> None:
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
+
+
+def _require_unit(where: str, name: str, values: Tensor) -> None:
+    if not values.is_floating_point():
+        raise TypeError(f"{where}: {name} must be floating point in [0, 1], but have dtype {values.dtype}")
+    if values.numel() and not bool(((values >= 0) & (values <= 1)).all()):
+        raise ValueError(
+            f"{where}: {name} must be in [0, 1], but range over {values.min().item():g}..{values.max().item():g}; "
+            "divide images by 255"
+        )

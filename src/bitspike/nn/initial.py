@@ -1,0 +1,39 @@
+"""Where latent weights start: PyTorch's defaults, as the paper says, or what its released code does."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import nn
+
+from bitspike.nn.neurons import RecurrentLIF
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
+
+Init = Literal["torch", "released"]
+
+
+@torch.no_grad()
+def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator | None = None) -> None:
+    """Draw every synapse of `net` anew.
+
+    "torch": weights and biases uniform in +-1/sqrt(fan_in). "released": weights uniform in
+    +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way.
+    """
+    if init not in ("torch", "released"):
+        raise ValueError(f"initialize: init must be 'torch' or 'released', but is {init!r}")
+    for module in net.modules():
+        if isinstance(module, (BinaryLinear, BinaryConv2d)):
+            outputs, inputs, *kernel = module.weight.shape
+            area = math.prod(kernel)
+            bound = 1 / math.sqrt(inputs * area)
+            bias_bound = bound
+            if init == "released":
+                bound, bias_bound = math.sqrt(1.5 / ((inputs + outputs) * area)), 0.0
+            module.weight.uniform_(-bound, bound, generator=generator)
+            if module.bias is not None:
+                module.bias.uniform_(-bias_bound, bias_bound, generator=generator)
+        elif isinstance(module, RecurrentLIF):
+            bound = 1 / math.sqrt(len(module.weight))
+            module.weight.uniform_(-bound, bound, generator=generator)

@@ -1,0 +1,228 @@
+"""Networks from the paper's notation: blocks of synapse, pool, batch norm, dropout and neurons, time-parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from bitspike.nn.initial import Init, initialize
+from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.notation import Conv, Dense, Layer, parse
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
+from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState
+
+Norm = Literal["step", "shared"]
+_POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
+_NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatchNorm2d, "shared": SharedBatchNorm2d}
+
+
+class Block(nn.Module):
+    """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once."""
+
+    def __init__(
+        self,
+        synapse: BinaryConv2d | BinaryLinear,
+        lif: LIF,
+        *,
+        pools: Sequence[nn.Module] = (),
+        norm: StepBatchNorm2d | SharedBatchNorm2d | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.synapse = synapse
+        self.pools = nn.ModuleList(pools)
+        self.norm = norm
+        self.dropout = nn.Dropout(dropout)
+        self.lif = lif
+
+    def forward(
+        self,
+        x: Tensor,
+        state: LIFState | None = None,
+        *,
+        steps: int | None = None,
+        keep_membrane: bool = True,
+    ) -> LIFOutput:
+        """`x` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` whose current is then computed only once."""
+        if isinstance(self.synapse, BinaryLinear):
+            x = x.flatten(1 if steps is not None else 2)
+        current: Tensor = self.synapse(x)
+        for pool in self.pools:
+            current = per_step(pool, current, dims=4)
+        if self.norm is not None:
+            current = self.norm(current, steps or 1)
+        if self.dropout.p > 0 and self.training:
+            if steps is not None:  # every step draws its own mask, so the current is constant no longer
+                current = current.expand(steps, *current.shape)
+                steps = None
+            current = self.dropout(current)
+        out: LIFOutput = self.lif(current, state, steps=steps, keep_membrane=keep_membrane)
+        return out
+
+
+class SpikingNetwork(nn.Module):
+    """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in."""
+
+    def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.input_shape = input_shape
+        self.steps = steps
+        self.notation = notation
+        self._recording: dict[str, LIFOutput] | None = None
+
+    def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
+        """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence."""
+        return self.run(x, steps=steps, keep_hidden_membrane=self._recording is not None)[-1]
+
+    def run(
+        self,
+        x: Tensor,
+        *,
+        steps: int | None = None,
+        states: Sequence[LIFState | None] | None = None,
+        keep_hidden_membrane: bool = True,
+    ) -> tuple[LIFOutput, ...]:
+        """Every layer's output; `states`, one a layer, continues an earlier call exactly (streaming)."""
+        steps = self._steps(x, steps)
+        if states is None:
+            states = [None] * len(self.layers)
+        if len(states) != len(self.layers):
+            raise ValueError(f"SpikingNetwork: states must be one a layer, {len(self.layers)}, but are {len(states)}")
+        outputs: list[LIFOutput] = []
+        for layer, state in zip(self.layers, states, strict=True):
+            keep = keep_hidden_membrane or layer is self.layers[-1]
+            outputs.append(layer(x, state, steps=steps, keep_membrane=keep))
+            x, steps = outputs[-1].spikes, None
+        if self._recording is not None:
+            self._recording.update(zip(self.neuron_names(), outputs, strict=True))
+        return tuple(outputs)
+
+    def neuron_names(self) -> list[str]:
+        """The module names of the neuron layers, in order: the keys of `record()` and of annealing schedules."""
+        return [f"layers.{i}.lif" for i in range(len(self.layers))]
+
+    @contextmanager
+    def record(self) -> Iterator[dict[str, LIFOutput]]:
+        """A dict, filled by each call of the network inside the block with every layer's output, by layer name."""
+        outer, self._recording = self._recording, {}
+        try:
+            yield self._recording
+        finally:
+            self._recording = outer
+
+    def _steps(self, x: Tensor, steps: int | None) -> int | None:
+        """The steps a static input is fed for; None for a sequence."""
+        ending = tuple(x.shape[-len(self.input_shape) :])
+        extra = x.dim() - len(self.input_shape)
+        if ending != self.input_shape or extra not in (1, 2):
+            inner = ", ".join(map(str, self.input_shape))
+            raise ValueError(
+                f"SpikingNetwork: input must be [B, {inner}] (static) or [T, B, {inner}] (a sequence), "
+                f"but has shape {list(x.shape)}"
+            )
+        if not x.is_floating_point():
+            raise TypeError(
+                f"SpikingNetwork: input must be floating point, but has dtype {x.dtype}; "
+                "call x.float() first (and divide images by 255)"
+            )
+        if extra == 1:
+            return self.steps if steps is None else steps
+        if steps is not None and steps != x.shape[0]:
+            raise ValueError(
+                f"SpikingNetwork: the input is a sequence of {x.shape[0]} steps, but steps={steps}; leave it out"
+            )
+        return None
+
+    def extra_repr(self) -> str:
+        return f"{self.notation!r}, input_shape={self.input_shape}, steps={self.steps}"
+
+
+def build(
+    notation: str,
+    input_shape: tuple[int, ...] | None = None,
+    *,
+    beta: float | Sequence[float] = 0.9,
+    theta: float | Sequence[float] = 1.0,
+    slope: float | Sequence[float] = 25.0,
+    binary: bool = True,
+    clip: float | None = None,
+    norm: Norm | None = None,
+    dropout: float | Sequence[float] = 0.0,
+    surrogate_center: SurrogateCenter = "initial",
+    learn_beta: bool = False,
+    recurrent: bool = False,
+    adaptation: Adaptation | None = None,
+    steps: int = 100,
+    init: Init = "torch",
+    generator: torch.Generator | None = None,
+    backend: Backend = "auto",
+) -> SpikingNetwork:
+    """The network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
+
+    `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer (it acts
+    on the current). `norm` is the batch norm of convolutions: statistics per step ("step"), over all
+    time ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every
+    neuron of Dense layers and one for each convolutional layer; `recurrent` gives Dense layers but the last
+    binary recurrent weights; `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper
+    says) or the released code's ("released").
+    """
+    layers, input_shape = parse(notation, input_shape)
+    if norm is not None and norm not in _NORMS:
+        raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"build: steps must be a whole number >= 1, but is {steps!r}")
+    count = len(layers)
+    dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
+    betas, thetas, slopes = (
+        _per_layer(name, value, count) for name, value in (("beta", beta), ("theta", theta), ("slope", slope))
+    )
+    dropouts = dict(zip(dense, _per_layer("dropout", dropout, len(dense), "Dense layer"), strict=True))
+    for p in dropouts.values():
+        if not 0 <= p < 1:
+            raise ValueError(f"build: dropout must be in [0, 1), but is {p!r}; it is the share of the current dropped")
+
+    def neurons(i: int, layer: Layer) -> LIF:
+        shared: dict[str, Any] = {
+            "slope": slopes[i],
+            "surrogate_center": surrogate_center,
+            "learn_beta": learn_beta,
+            "adaptation": adaptation,
+            "backend": backend,
+        }
+        if isinstance(layer, Dense) and recurrent and i != count - 1:
+            return RecurrentLIF(layer.outputs, betas[i], thetas[i], binary=binary, clip=clip, **shared)
+        each = layer.outputs if learn_beta and isinstance(layer, Dense) else None
+        return LIF(betas[i], thetas[i], neurons=each, **shared)
+
+    def block(i: int, layer: Layer) -> Block:
+        if isinstance(layer, Conv):
+            return Block(
+                BinaryConv2d(layer.inputs, layer.filters, layer.kernel, binary=binary, clip=clip),
+                neurons(i, layer),
+                pools=[_POOLS[pool.kind](pool.size) for pool in layer.pools],
+                norm=_NORMS[norm](layer.filters) if norm else None,
+            )
+        synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)
+        return Block(synapse, neurons(i, layer), dropout=dropouts[i])
+
+    # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        net = SpikingNetwork([block(i, layer) for i, layer in enumerate(layers)], input_shape, steps, notation)
+    if generator is not None or init != "torch":
+        initialize(net, init, generator)
+    return net
+
+
+def _per_layer(name: str, value: float | Sequence[float], count: int, each: str = "neuron layer") -> list[float]:
+    if isinstance(value, (int, float)):
+        return [float(value)] * count
+    values = [float(v) for v in value]
+    if len(values) != count:
+        raise ValueError(f"build: {name} must be one number or one a {each}, {count}, but {len(values)} were given")
+    return values

@@ -1,0 +1,163 @@
+"""Neuron layers: shells that own thresholds and time constants and call one op, `lif`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, binarize, lif
+
+SurrogateCenter = Literal["initial", "current"]
+
+
+class LIF(nn.Module):
+    """Leaky integrate-and-fire neurons (Eq. 1-2) over `current [T, B, ...]`; the buffer `theta` is their threshold.
+
+    `surrogate_center="initial"` keeps the surrogate at the starting threshold while annealing raises theta
+    (the paper); `"current"` moves it along (the authors' released code).
+    With `learn_beta` the decay is learnt, one for the layer or, given `neurons`, one for each neuron;
+    it is stored as a logit, so that no step of the optimizer can take it out of (0, 1).
+    """
+
+    theta: Tensor
+    theta_grad: Tensor
+
+    def __init__(
+        self,
+        beta: float | Tensor = 0.9,
+        theta: float = 1.0,
+        *,
+        slope: float = 25.0,
+        surrogate_center: SurrogateCenter = "initial",
+        learn_beta: bool = False,
+        neurons: int | tuple[int, ...] | None = None,
+        adaptation: Adaptation | None = None,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if not (math.isfinite(theta) and theta > 0):
+            raise ValueError(f"{name}: theta must be a finite number > 0, but is {theta!r}")
+        if not (math.isfinite(slope) and slope > 0):
+            raise ValueError(f"{name}: slope must be a finite number > 0, but is {slope!r}")
+        if surrogate_center not in ("initial", "current"):
+            raise ValueError(
+                f"{name}: surrogate_center must be 'initial' (the paper) or 'current' (the released code), "
+                f"but is {surrogate_center!r}"
+            )
+        self.slope = slope
+        self.surrogate_center = surrogate_center
+        self.adaptation = adaptation
+        self.backend = backend
+        self.register_buffer("theta", torch.tensor(float(theta)))
+        self.register_buffer("theta_grad", torch.tensor(float(theta)))
+        self._own_beta(beta, learn_beta, neurons)
+
+    def _own_beta(self, beta: float | Tensor, learn: bool, neurons: int | tuple[int, ...] | None) -> None:
+        name = type(self).__name__
+        values = torch.as_tensor(beta, dtype=torch.float32).clone()
+        if neurons is not None:
+            values = values.expand((neurons,) if isinstance(neurons, int) else neurons).clone()
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(
+                f"{name}: beta must be in [0, 1], but is {beta!r}; it is the share of the membrane kept per step"
+            )
+        if not learn:
+            self.register_buffer("_beta", values)
+            return
+        if not ((values > 0) & (values < 1)).all():
+            raise ValueError(
+                f"{name}: a learnt beta must start inside (0, 1), but is {beta!r}; at 0 or 1 its logit is infinite"
+            )
+        self.beta_logit = nn.Parameter(values.logit())
+
+    @property
+    def beta(self) -> Tensor:
+        """The share of the membrane kept per step."""
+        if isinstance(logit := getattr(self, "beta_logit", None), Tensor):
+            return logit.sigmoid()
+        fixed: Tensor = self.get_buffer("_beta")
+        return fixed
+
+    @torch.no_grad()
+    def set_theta(self, theta: float, *, initial: float) -> None:
+        """Write the threshold in place; the surrogate goes to `initial`, or follows if its center is "current"."""
+        self.theta.fill_(theta)
+        self.theta_grad.fill_(theta if self.surrogate_center == "current" else initial)
+
+    def recurrent_weight(self) -> Tensor | None:
+        """What spikes send back into the layer at the next step; none here."""
+        return None
+
+    def forward(
+        self,
+        current: Tensor,
+        state: LIFState | None = None,
+        *,
+        steps: int | None = None,
+        keep_membrane: bool = True,
+    ) -> LIFOutput:
+        return lif(
+            current,
+            beta=self.beta,
+            theta=self.theta,
+            theta_grad=self.theta_grad,
+            slope=self.slope,
+            steps=steps,
+            state=state,
+            keep_membrane=keep_membrane,
+            recurrent=self.recurrent_weight(),
+            adaptation=self.adaptation,
+            backend=self.backend,
+        )
+
+    def extra_repr(self) -> str:
+        beta = self.beta.detach()
+        decay = f"{beta.item():.4g}" if beta.numel() == 1 else f"[{beta.min():.4g}..{beta.max():.4g}]"
+        learnt = " (learnt)" if hasattr(self, "beta_logit") else ""
+        return f"beta={decay}{learnt}, theta={self.theta.item():.4g}, slope={self.slope:.4g}"
+
+
+class AdaptiveLIF(LIF):
+    """LIF whose threshold, theta + strength*a[t], rises with each neuron's own spikes (Bellec et al. 2018).
+
+    The baseline that annealing replaces: its backward pass keeps a threshold for every neuron and step, O(nT),
+    where annealing keeps one number a layer. Annealing moves the common part, theta.
+    """
+
+    def __init__(
+        self, beta: float | Tensor = 0.9, theta: float = 1.0, *, rho: float = 0.97, strength: float = 1.8, **kwargs: Any
+    ) -> None:
+        super().__init__(beta, theta, adaptation=Adaptation(rho, strength), **kwargs)
+
+
+class RecurrentLIF(LIF):
+    """LIF whose spikes also reach every neuron of the layer one step later, through weights of -1/+1.
+
+    `binary=False` is the float32 twin. `weight [neurons, neurons]` is latent, as in BinaryLinear.
+    """
+
+    def __init__(
+        self,
+        neurons: int,
+        beta: float | Tensor = 0.9,
+        theta: float = 1.0,
+        *,
+        binary: bool = True,
+        clip: float | None = None,
+        learn_beta: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(neurons, bool) or not isinstance(neurons, int) or neurons < 1:
+            raise ValueError(f"RecurrentLIF: neurons must be a whole number >= 1, but is {neurons!r}")
+        super().__init__(beta, theta, learn_beta=learn_beta, neurons=neurons if learn_beta else None, **kwargs)
+        self.binary = binary
+        self.clip = clip
+        bound = 1 / math.sqrt(neurons)
+        self.weight = nn.Parameter(torch.empty(neurons, neurons).uniform_(-bound, bound))
+
+    def recurrent_weight(self) -> Tensor:
+        return binarize(self.weight, self.clip) if self.binary else self.weight

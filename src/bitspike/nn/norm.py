@@ -1,0 +1,38 @@
+"""Batch norm of a spiking layer's current, with statistics per time step or shared over time."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitspike.nn.synapses import per_step
+
+
+class StepBatchNorm2d(nn.BatchNorm2d):
+    """Batch norm of `[T, B, C, H, W]` with the statistics of each step's minibatch, as the released code calls it.
+
+    The running averages move T times an iteration. A current that is constant in time, `[B, C, H, W]` with
+    `steps=T`, has the same statistics at every step: T updates at once are one with momentum 1 - (1 - m)**T.
+    """
+
+    def forward(self, x: Tensor, steps: int = 1) -> Tensor:
+        if not self.training:
+            return per_step(super().forward, x, dims=4)
+        if self.momentum is None:
+            raise ValueError("StepBatchNorm2d: momentum must be a number, but is None")
+        if x.dim() == 4:
+            return self._normalize(x, 1 - (1 - self.momentum) ** steps, steps)
+        return torch.stack([self._normalize(step, self.momentum, 1) for step in x.unbind()])
+
+    def _normalize(self, x: Tensor, momentum: float, steps: int) -> Tensor:
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(steps)
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, momentum, self.eps)
+
+
+class SharedBatchNorm2d(nn.BatchNorm2d):
+    """Batch norm of `[T, B, C, H, W]` with one set of statistics over batch and time: a different model."""
+
+    def forward(self, x: Tensor, steps: int = 1) -> Tensor:
+        return per_step(super().forward, x, dims=4)

@@ -1,0 +1,131 @@
+"""The paper's notation for networks: `16Conv5-AP2-64Conv5-AP2-1024Dense10`, `700Dense3000Dense20`, `100-1000-1`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+_CONV = re.compile(r"(\d+)Conv(\d+)")
+_POOL = re.compile(r"(AP|MP)(\d+)")
+_DENSE = re.compile(r"\d+(?:Dense\d+)+")
+_GRAMMAR = "use {filters}Conv{kernel}, AP{size}, MP{size}, {inputs}Dense{outputs}, or sizes as in 100-1000-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """An average ("AP") or maximum ("MP") pool of size x size."""
+
+    kind: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """A layer of `filters` kernels of kernel x kernel, without padding, its pools behind it."""
+
+    inputs: int
+    filters: int
+    kernel: int
+    pools: tuple[Pool, ...]
+    output: tuple[int, int, int]  # channels, height, width of one step into the neurons
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A fully connected layer."""
+
+    inputs: int
+    outputs: int
+
+
+Layer = Conv | Dense
+
+
+class _Parser:
+    """Walks the tokens with the shape that reaches each, so that an error can name the size that would fit."""
+
+    def __init__(self, notation: str, shape: tuple[int, ...]) -> None:
+        self.notation = notation
+        self.shape = shape
+        self.layers: list[Layer] = []
+
+    def fail(self, token: str, problem: str) -> ValueError:
+        return ValueError(f"build: token {token!r} of {self.notation!r}: {problem}")
+
+    def positive(self, token: str, *sizes: int) -> None:
+        if min(sizes) < 1:
+            raise self.fail(token, "sizes must be >= 1")
+
+    def conv(self, token: str, filters: int, kernel: int) -> None:
+        self.positive(token, filters, kernel)
+        if len(self.shape) != 3:
+            raise self.fail(
+                token,
+                f"a convolution needs an input of (channels, height, width), but gets {self.shape}"
+                + (
+                    "; it cannot follow a Dense layer"
+                    if self.layers
+                    else "; pass input_shape=(channels, height, width)"
+                ),
+            )
+        channels, height, width = self.shape
+        if kernel > min(height, width):
+            raise self.fail(
+                token, f"a kernel of {kernel} does not fit its input of {height}x{width}; at most {min(height, width)}"
+            )
+        self.shape = (filters, height - kernel + 1, width - kernel + 1)
+        self.layers.append(Conv(channels, filters, kernel, (), self.shape))
+
+    def pool(self, token: str, kind: str, size: int) -> None:
+        self.positive(token, size)
+        if not self.layers or not isinstance(self.layers[-1], Conv):
+            raise self.fail(token, "a pool must follow a Conv layer")
+        before = self.layers[-1]
+        channels, height, width = before.output
+        if size > min(height, width):
+            raise self.fail(
+                token, f"a pool of {size} does not fit its input of {height}x{width}; at most {min(height, width)}"
+            )
+        self.shape = (channels, height // size, width // size)
+        pools = (*before.pools, Pool(kind, size))
+        self.layers[-1] = Conv(before.inputs, before.filters, before.kernel, pools, self.shape)
+
+    def dense(self, token: str, sizes: list[int]) -> None:
+        self.positive(token, *sizes)
+        arriving = 1
+        for size in self.shape:
+            arriving *= size
+        if sizes[0] != arriving:
+            what = "x".join(map(str, self.shape))
+            fit = "Dense".join(map(str, [arriving, *sizes[1:]]))
+            raise self.fail(token, f"{sizes[0]} inputs, but {arriving} arrive ({what}); write {fit}")
+        self.layers.extend(Dense(i, o) for i, o in pairwise(sizes))
+        self.shape = (sizes[-1],)
+
+
+def parse(notation: str, input_shape: tuple[int, ...] | None) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
+    """The layers of a notation, checked against each other and the input, and the input's shape."""
+    tokens = [token.strip() for token in notation.split("-")]
+    if all(token.isdecimal() for token in tokens) and len(tokens) > 1:
+        tokens = ["Dense".join(tokens)]
+    if input_shape is None:
+        if not _DENSE.fullmatch(tokens[0]):
+            raise ValueError(
+                f"build: {notation!r} needs input_shape=(channels, height, width); "
+                "only a network that starts with {inputs}Dense says its own"
+            )
+        input_shape = (int(tokens[0].split("Dense")[0]),)
+    if not input_shape or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in input_shape):
+        raise ValueError(f"build: input_shape must be whole numbers >= 1, but is {input_shape!r}")
+    parser = _Parser(notation, tuple(input_shape))
+    for token in tokens:
+        if match := _CONV.fullmatch(token):
+            parser.conv(token, int(match[1]), int(match[2]))
+        elif match := _POOL.fullmatch(token):
+            parser.pool(token, match[1], int(match[2]))
+        elif _DENSE.fullmatch(token):
+            parser.dense(token, [int(size) for size in token.split("Dense")])
+        else:
+            raise parser.fail(token, f"not understood; {_GRAMMAR}")
+    return tuple(parser.layers), tuple(input_shape)

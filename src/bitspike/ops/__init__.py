@@ -1,0 +1,16 @@
+"""The only home of equations: pure functions, each with its plain definition and its proved-equal fast twins."""
+
+from bitspike.ops.binarize import binarize
+from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
+from bitspike.ops.surrogate import fast_sigmoid_grad, spike
+
+__all__ = [
+    "Adaptation",
+    "Backend",
+    "LIFOutput",
+    "LIFState",
+    "binarize",
+    "fast_sigmoid_grad",
+    "lif",
+    "spike",
+]

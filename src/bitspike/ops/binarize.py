@@ -1,0 +1,41 @@
+"""Weights of one bit: the sign, with a straight-through gradient to the latent real weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class _Binarize(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, clip: float | None) -> Tensor:
+        ctx.clip = clip
+        if clip is not None:
+            ctx.save_for_backward(w)
+        one = torch.ones((), dtype=w.dtype, device=w.device)
+        signs = torch.where(w >= 0, one, -one)
+        # A NaN has no sign: passing it on lets the neurons report it, where -1 would hide a diverged training.
+        return torch.where(w.isnan(), w, signs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (grad,) = grads
+        if ctx.clip is None:
+            return grad, None
+        (w,) = ctx.saved_tensors
+        return grad * (w.abs() <= ctx.clip), None
+
+
+def binarize(w: Tensor, clip: float | None = None) -> Tensor:
+    """-1 or +1 by sign (zero is +1), in w's dtype; the gradient is 1, or 0 where |w| > clip."""
+    if not w.is_floating_point():
+        raise TypeError(
+            f"binarize: w must be a floating-point tensor (the latent weights), but has dtype {w.dtype}; "
+            "call w.float() first"
+        )
+    if clip is not None and not clip > 0:
+        raise ValueError(f"binarize: clip must be > 0 or None, but is {clip!r}; None never cuts the gradient")
+    signs: Tensor = _Binarize.apply(w, clip)
+    return signs

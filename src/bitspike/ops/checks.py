@@ -1,0 +1,121 @@
+"""What `lif` requires of its arguments; each failure is one line: where, the rule, what came, what to do."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+
+def require_current(current: Tensor, steps: int | None) -> None:
+    """A floating-point [T, B, ...], or one step with the number of steps it is fed for."""
+    if not isinstance(current, Tensor):
+        raise TypeError(f"lif: current must be a torch.Tensor, but is a {type(current).__name__}")
+    if not current.is_floating_point():
+        raise TypeError(
+            f"lif: current must be floating point, but has dtype {current.dtype}; call current.float() first"
+        )
+    if steps is not None:
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise ValueError(
+                f"lif: steps must be a whole number >= 1, but is {steps!r}; it feeds one current `[B, ...]` "
+                "for that many steps (leave it out for a current `[T, B, ...]`)"
+            )
+        return
+    if current.dim() < 2:
+        raise ValueError(
+            f"lif: current must be [T, B, ...], time first, but has shape {list(current.shape)}; "
+            "pass steps=T if it is one step that stays constant"
+        )
+    if current.shape[0] == 0:
+        raise ValueError(f"lif: current must have at least one time step, but has shape {list(current.shape)}")
+
+
+def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A float or tensor as a tensor of `dtype` on `device` that broadcasts to one step's `shape`."""
+    if isinstance(value, Tensor):
+        if value.device != device and value.dim() > 0:
+            raise ValueError(
+                f"lif: {name} is on {value.device} but current on {device}; move one to the other's device"
+            )
+        tensor = value.to(device=device, dtype=dtype)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        tensor = torch.tensor(float(value), dtype=dtype, device=device)
+    else:
+        raise TypeError(f"lif: {name} must be a number or a tensor, but is a {type(value).__name__}")
+    try:
+        fits = torch.broadcast_shapes(tensor.shape, shape) == shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"lif: {name} of shape {list(tensor.shape)} does not broadcast to one step of the current, "
+            f"{list(shape)}; give a number or one value per neuron"
+        )
+    return tensor
+
+
+def require_beta(beta: Tensor) -> None:
+    """Decays in [0, 1]; not looked at on a GPU, where looking waits for the device."""
+    if beta.is_cuda:
+        return
+    bad = ~((beta >= 0) & (beta <= 1))
+    if bad.any():
+        raise ValueError(
+            f"lif: beta must be in [0, 1], but is {beta[bad].flatten()[0].item():g}; "
+            "it is the share of the membrane kept per step"
+        )
+
+
+def require_theta(name: str, theta: Tensor) -> None:
+    """Thresholds > 0 and without gradient; values are not looked at on a GPU."""
+    if theta.requires_grad:
+        raise ValueError(
+            f"lif: {name} must not require grad: thresholds follow a schedule and get no gradient; "
+            "pass theta.detach(), or learn beta instead"
+        )
+    if theta.is_cuda:
+        return
+    bad = ~((theta > 0) & theta.isfinite())
+    if bad.any():
+        raise ValueError(
+            f"lif: {name} must be finite and > 0, but is {theta[bad].flatten()[0].item():g}; "
+            "a threshold of 0 or less fires at rest"
+        )
+
+
+def require_recurrent(recurrent: Tensor | None, shape: torch.Size) -> None:
+    """A square matrix for the neurons of the last dimension."""
+    if recurrent is None:
+        return
+    neurons = shape[-1] if shape else 0
+    if recurrent.shape != (neurons, neurons):
+        raise ValueError(
+            f"lif: recurrent must be [N, N] for the current's {neurons} neurons, but has shape {list(recurrent.shape)}"
+        )
+
+
+def require_state(name: str, value: Tensor | None, shape: torch.Size) -> None:
+    """A part of a state, of the shape of one step."""
+    if value is not None and value.shape != shape:
+        raise ValueError(
+            f"lif: state.{name} has shape {list(value.shape)} but one step of the current is {list(shape)}; "
+            "a state continues a call on the same batch (pass state=None to start at rest)"
+        )
+
+
+def explain_not_finite(current: Tensor, static: bool) -> NoReturn:
+    """Raise the error that says where a membrane that is no longer finite comes from."""
+    bad = (~current.isfinite()).nonzero()
+    if len(bad) == 0:
+        raise ValueError(
+            "lif: the membrane is no longer finite although the current is; it overflowed, or the state it "
+            "started from was not finite: lower the current's scale or beta, or start from state=None"
+        )
+    first = tuple(bad[0].tolist())
+    where = f"index {list(first)}" if static else f"t={first[0]}, index {list(first[1:])}"
+    raise ValueError(
+        f"lif: current must be finite, but {len(bad)} of {current.numel()} values are not "
+        f"(first: {current[first].item():g} at {where}); look for diverged weights or bad input upstream"
+    )

@@ -1,0 +1,190 @@
+"""The leaky integrate-and-fire scan, Eq. 1-2 of the paper: one public op, several proved-equal backends."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bitspike.ops import checks
+
+Backend = Literal["auto", "reference", "torch", "c"]
+BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c")
+
+
+class LIFState(NamedTuple):
+    """What a neuron carries from one step to the next, each of the shape of one step `[B, ...]`."""
+
+    membrane: Tensor
+    spikes: Tensor
+    adaptation: Tensor | None = None
+
+
+class LIFOutput(NamedTuple):
+    """`spikes [T, B, ...]`, `membrane [T, B, ...]` (None if not kept) and the `state` after the last step."""
+
+    spikes: Tensor
+    membrane: Tensor | None
+    state: LIFState
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """Threshold theta + strength * a[t], with a[t+1] = rho * a[t] + (1 - rho) * z[t] (Bellec et al. 2018)."""
+
+    rho: float
+    strength: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rho <= 1:
+            raise ValueError(f"Adaptation: rho must be in [0, 1], but is {self.rho!r}; it is a decay per step")
+        if not (math.isfinite(self.strength) and self.strength >= 0):
+            raise ValueError(f"Adaptation: strength must be a finite number >= 0, but is {self.strength!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A checked call of `lif`: what every backend computes from. Tensors have the membrane's dtype."""
+
+    current: Tensor  # [T, B, ...], or [B, ...] if static; its own dtype, which the spikes take
+    steps: int
+    static: bool
+    beta: Tensor
+    theta: Tensor
+    center: Tensor  # of the surrogate
+    slope: float
+    state: LIFState
+    recurrent: Tensor | None
+    adaptation: Adaptation | None
+    keep_membrane: bool
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of one step."""
+        return self.current.shape if self.static else self.current.shape[1:]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the membrane: at least float32, so that half precision only stores."""
+        return self.state.membrane.dtype
+
+
+def lif(
+    current: Tensor,
+    *,
+    beta: float | Tensor,
+    theta: float | Tensor,
+    theta_grad: float | Tensor | None = None,
+    slope: float,
+    steps: int | None = None,
+    state: LIFState | None = None,
+    keep_membrane: bool = True,
+    recurrent: Tensor | None = None,
+    adaptation: Adaptation | None = None,
+    backend: Backend = "auto",
+) -> LIFOutput:
+    """u[t] = beta*u[t-1] + I[t] - theta*z[t-1];  z[t] = 1 if u[t] >= theta else 0.
+
+    `current` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` that is fed T times. The reset carries no
+    gradient; the spike's is 1 / (1 + slope*|theta_grad - u|)**2, where `theta_grad` is theta unless given.
+    `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
+    `state`, from an earlier call's output, continues it exactly.
+
+    `recurrent [N, N]` adds `z[t-1] @ recurrent.T` to the current; `adaptation` lets each neuron's threshold rise
+    with its own spikes. The membrane is float32 for half-precision currents; spikes have the current's dtype.
+    On CPU tensors a current or threshold that is not finite is an error; on a GPU that check, which would
+    wait for the device, is left out.
+    """
+    scan = _checked(current, beta, theta, theta_grad, slope, steps, state, keep_membrane, recurrent, adaptation)
+    output = _backend(backend, scan)(scan)
+    # Whatever is not finite stays so to the last step, so one step in T is enough to look at.
+    if not current.is_cuda and not output.state.membrane.isfinite().all():
+        checks.explain_not_finite(scan.current, scan.static)
+    return output
+
+
+def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
+    from bitspike.ops import lif_c, lif_reference, lif_torch
+
+    if name == "auto":
+        name = os.environ.get("BITSPIKE_BACKEND", "auto")
+    if name == "auto":
+        name = "c" if lif_c.refusal(scan) is None else "torch"
+    if name == "reference":
+        return lif_reference.run
+    if name == "torch":
+        return lif_torch.run
+    if name == "c":
+        if reason := lif_c.refusal(scan):
+            raise ValueError(f"lif: backend 'c' cannot run this call: {reason}; use backend='auto'")
+        return lif_c.run
+    raise ValueError(f"lif: backend must be one of {', '.join(BACKENDS)}, but is {name!r}")
+
+
+def _checked(
+    current: Tensor,
+    beta: float | Tensor,
+    theta: float | Tensor,
+    theta_grad: float | Tensor | None,
+    slope: float,
+    steps: int | None,
+    state: LIFState | None,
+    keep_membrane: bool,
+    recurrent: Tensor | None,
+    adaptation: Adaptation | None,
+) -> Scan:
+    checks.require_current(current, steps)
+    static = steps is not None
+    shape = current.shape if static else current.shape[1:]
+    dtype = torch.promote_types(current.dtype, torch.float32)
+    if not (math.isfinite(slope) and slope > 0):
+        raise ValueError(f"lif: slope must be a finite number > 0, but is {slope!r}")
+    beta_t = checks.parameter("beta", beta, shape, dtype, current.device)
+    theta_t = checks.parameter("theta", theta, shape, dtype, current.device)
+    center = theta_t
+    if theta_grad is not None:
+        center = checks.parameter("theta_grad", theta_grad, shape, dtype, current.device)
+    checks.require_beta(beta_t)
+    checks.require_theta("theta", theta_t)
+    checks.require_theta("theta_grad", center)
+    checks.require_recurrent(recurrent, shape)
+    return Scan(
+        current=current,
+        steps=steps if steps is not None else current.shape[0],
+        static=static,
+        beta=beta_t,
+        theta=theta_t,
+        center=center,
+        slope=float(slope),
+        state=_state(state, shape, dtype, current.device, adaptation),
+        recurrent=None if recurrent is None else recurrent.to(dtype),
+        adaptation=adaptation,
+        keep_membrane=keep_membrane,
+    )
+
+
+def _state(
+    state: LIFState | None,
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
+    adaptation: Adaptation | None,
+) -> LIFState:
+    """The state to start from, in the membrane's dtype: at rest where none is given."""
+
+    def rest() -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+    if state is None:
+        return LIFState(rest(), rest(), rest() if adaptation else None)
+    for name, value in zip(LIFState._fields, state, strict=True):
+        checks.require_state(name, value, shape)
+    level = state.adaptation
+    if adaptation is not None:
+        level = rest() if level is None else level.to(dtype)
+    return LIFState(state.membrane.to(dtype), state.spikes.to(dtype), level if adaptation else None)

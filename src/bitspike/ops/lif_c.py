@@ -1,0 +1,142 @@
+"""The C twin of the scan on the CPU: float32, threads over neurons, nothing kept for the backward but the current."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bitspike.ops.buffers import pool
+from bitspike.ops.lif import LIFOutput, LIFState, Scan
+
+_ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
+_COUNTS = ("steps", "neurons", "current_step", "beta_step", "theta_step", "center_step")
+_POINTERS = ("current", "beta", "theta", "center", "u0", "z0")
+
+
+class _CScan(ctypes.Structure):
+    """`Scan` of native.c, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in _COUNTS),
+        *((name, ctypes.c_void_p) for name in _POINTERS),
+        ("slope", ctypes.c_float),
+    )
+
+
+class _CGradients(ctypes.Structure):
+    """`Gradients` of native.c, field by field."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("spikes", "membrane", "u_last", "current", "u0", "beta")]
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    spec = importlib.util.find_spec("bitspike.ops._native")
+    if spec is None or spec.origin is None:
+        return None
+    library = ctypes.CDLL(spec.origin)
+    library.lif_forward.argtypes = [ctypes.POINTER(_CScan), ctypes.c_int, *[ctypes.c_void_p] * 3]
+    library.lif_forward.restype = None
+    library.lif_backward.argtypes = [ctypes.POINTER(_CScan), ctypes.c_int, ctypes.POINTER(_CGradients)]
+    library.lif_backward.restype = ctypes.c_int
+    return library
+
+
+def refusal(scan: Scan) -> str | None:
+    """Why this call cannot run in C, or None if it can."""
+    if scan.current.device.type != "cpu":
+        return f"the current is on {scan.current.device}"
+    if scan.current.dtype != torch.float32:
+        return f"the current is {scan.current.dtype}, not float32"
+    if scan.recurrent is not None or scan.adaptation is not None:
+        return "recurrent and adaptive neurons run in PyTorch"
+    if _library() is None:
+        return "the compiled part is missing (no C compiler when bitspike was installed)"
+    return None
+
+
+def run(scan: Scan) -> LIFOutput:
+    """Eq. 1-2 in C, on all of PyTorch's threads."""
+    form = _Form(scan.steps, scan.static, scan.shape, scan.slope, scan.keep_membrane)
+    spikes, membrane, last = _LIF.apply(
+        scan.current, scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
+    )
+    return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].detach()))
+
+
+class _Form(NamedTuple):
+    """What of a Scan is not a tensor."""
+
+    steps: int
+    static: bool
+    shape: torch.Size
+    slope: float
+    keep_membrane: bool
+
+
+class _LIF(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> tuple[Tensor, Tensor | None, Tensor]:
+        *tensors, form = args
+        # All that backward() recomputes from goes here: PyTorch then refuses if any was overwritten since.
+        ctx.save_for_backward(*tensors)
+        ctx.form = form
+        ctx.set_materialize_grads(False)
+        spikes = pool.empty((form.steps, *form.shape))
+        membrane = pool.empty(spikes.shape) if form.keep_membrane else None
+        last = torch.empty(form.shape)
+        _held, scan = _describe(tensors, form)
+        library = _library()
+        assert library is not None  # or refusal() would have said so
+        library.lif_forward(ctypes.byref(scan), _threads(form), *map(_address, (spikes, membrane, last)))
+        return spikes, membrane, last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        tensors, form = ctx.saved_tensors, ctx.form
+        given = [g if g is None else g.contiguous() for g in grads]
+        grad_current = pool.empty(tensors[0].shape)
+        grad_u0 = torch.empty(form.shape)
+        grad_beta = torch.empty(form.shape) if ctx.needs_input_grad[1] else None
+        _held, scan = _describe(tensors, form)
+        gradients = _CGradients(*map(_address, (*given, grad_current, grad_u0, grad_beta)))
+        library = _library()
+        assert library is not None
+        if library.lif_backward(ctypes.byref(scan), _threads(form), ctypes.byref(gradients)):
+            raise MemoryError("lif: no memory for the backward pass of the C backend")
+        if grad_beta is not None:
+            grad_beta = grad_beta.sum_to_size(tensors[1].shape)
+        return grad_current, grad_beta, grad_u0, None, None, None, None
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _describe(tensors: Sequence[Tensor], form: _Form) -> tuple[list[Tensor], _CScan]:
+    """The kernel's view of the inputs, and the contiguous tensors that must outlive it."""
+    current, beta, u0, theta, center, z0 = tensors
+    parameters = [p if p.numel() == 1 else p.expand(form.shape).contiguous() for p in (beta, theta, center)]
+    held = [current.contiguous(), *parameters, u0.contiguous(), z0.contiguous()]
+    neurons = form.shape.numel()
+    scan = _CScan(
+        form.steps,
+        neurons,
+        0 if form.static else neurons,
+        *(int(p.numel() > 1) for p in parameters),
+        *(tensor.data_ptr() for tensor in held),
+        form.slope,
+    )
+    return held, scan
+
+
+def _threads(form: _Form) -> int:
+    return torch.get_num_threads() if form.shape.numel() * form.steps >= _ALONE else 1

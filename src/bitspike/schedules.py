@@ -1,0 +1,122 @@
+"""Thresholds as pure functions of the training iteration: no torch, no hidden state, so resuming is free."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """A threshold for every training iteration: `schedule(step)`, and its limit `final`."""
+
+    def __call__(self, step: int) -> float: ...
+
+    @property
+    def final(self) -> float: ...
+
+
+def _require_threshold(where: str, name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(
+            f"{where}: {name} must be a finite number > 0, but is {value!r}; a threshold of 0 or less fires at rest"
+        )
+
+
+def _require_rise(where: str, start: float, stop: float) -> None:
+    _require_threshold(where, "start", start)
+    _require_threshold(where, "stop", stop)
+    if stop <= start:
+        raise ValueError(
+            f"{where}: stop must be > start, but start={start!r} and stop={stop!r}; "
+            f"thresholds are annealed upwards (use Constant({start!r}) for one that stays)"
+        )
+
+
+def _require_step(where: str, step: int) -> None:
+    if step < 0:
+        raise ValueError(f"{where}: step must be >= 0, but is {step!r}; it counts training iterations from 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """theta(k) = value."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        _require_threshold("Constant", "value", self.value)
+
+    def __call__(self, step: int) -> float:
+        _require_step("Constant", step)
+        return self.value
+
+    @property
+    def final(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """theta(k) = start + (stop - start) * min(k / steps, 1)."""
+
+    start: float
+    stop: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        _require_rise("Linear", self.start, self.stop)
+        if self.steps < 1:
+            raise ValueError(
+                f"Linear: steps must be >= 1, but is {self.steps!r}; it is the number of iterations of the rise"
+            )
+
+    def __call__(self, step: int) -> float:
+        _require_step("Linear", step)
+        if step >= self.steps:
+            return self.stop
+        return self.start + (self.stop - self.start) * (step / self.steps)
+
+    @property
+    def final(self) -> float:
+        return self.stop
+
+
+@dataclass(frozen=True, slots=True)
+class Relax:
+    """theta(k) = stop - (stop - start) * (1 - rate)**k, the closed form of the paper's update rule.
+
+    Each iteration moves theta by rate * (stop - theta); `rate` is the alpha of the paper's tables.
+    """
+
+    start: float
+    stop: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        _require_rise("Relax", self.start, self.stop)
+        if not 0 < self.rate <= 1:
+            raise ValueError(
+                f"Relax: rate must be in (0, 1], but is {self.rate!r}; it is the share of the remaining "
+                "distance covered per iteration (Relax.from_tau takes a time constant in iterations)"
+            )
+
+    @classmethod
+    def from_tau(cls, start: float, stop: float, tau: float) -> Relax:
+        """rate = 1 - exp(-1/tau): the threshold covers 63 % of the way in `tau` iterations.
+
+        The paper's text writes alpha = exp(-1/tau), which would make a slower relaxation jump further;
+        its own differential equation, sampled once an iteration, gives the formula used here.
+        """
+        if not (math.isfinite(tau) and tau > 0):
+            raise ValueError(f"Relax.from_tau: tau must be a finite number of iterations > 0, but is {tau!r}")
+        return cls(start, stop, -math.expm1(-1.0 / tau))
+
+    def __call__(self, step: int) -> float:
+        _require_step("Relax", step)
+        return self.stop - (self.stop - self.start) * (1.0 - self.rate) ** step
+
+    @property
+    def final(self) -> float:
+        return self.stop

@@ -1,0 +1,51 @@
+"""The paper's two losses: spike counts for classification, a membrane trace for temporal coding."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: float = 0.2) -> Tensor:
+    """mean over batch and classes of (n - target)**2 / T; n counts spikes `[T, B, C]` over time.
+
+    The target is correct*T for the right class and incorrect*T for the others, rounded down to whole spikes. The
+    mean and the division by T are those of snnTorch's mse_count_loss, on whose scale the paper's learning rates stand.
+    """
+    if spikes.dim() != 3:
+        raise ValueError(f"count_loss: spikes must be [T, B, classes], but have shape {list(spikes.shape)}")
+    steps, batch, classes = spikes.shape
+    if labels.shape != (batch,) or labels.is_floating_point():
+        raise ValueError(
+            f"count_loss: labels must be whole numbers of shape [{batch}], one a sample, "
+            f"but are {labels.dtype} of shape {list(labels.shape)}"
+        )
+    if not 0 <= incorrect < correct <= 1:
+        raise ValueError(
+            f"count_loss: rates must satisfy 0 <= incorrect < correct <= 1, but are {incorrect!r} and {correct!r}"
+        )
+    if not labels.is_cuda and batch and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ValueError(
+            f"count_loss: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
+        )
+    on, off = int(steps * correct), int(steps * incorrect)
+    target = F.one_hot(labels.long(), classes).to(spikes.dtype) * (on - off) + off
+    return F.mse_loss(spikes.sum(0), target) / steps
+
+
+def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:
+    """sum over time of (target - u)**2, averaged over the rest; membrane `[T, ...]`, target `[T]` or `[T, ...]`."""
+    if target.shape[:1] != membrane.shape[:1]:
+        raise ValueError(
+            f"trace_loss: target must have the membrane's {membrane.shape[0] if membrane.dim() else 0} time steps, "
+            f"but has shape {list(target.shape)}"
+        )
+    if target.dim() == 1:
+        target = target.view(-1, *(1 for _ in membrane.shape[1:]))
+    try:
+        errors = (target - membrane) ** 2
+    except RuntimeError:
+        raise ValueError(
+            f"trace_loss: target of shape {list(target.shape)} does not fit the membrane's {list(membrane.shape)}"
+        ) from None
+    return errors.flatten(1).mean(1).sum() if errors.dim() > 1 else errors.sum()
