@@ -14,6 +14,15 @@ from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 Init = Literal["torch", "released"]
 
 
+def bounds(init: Init, inputs: int, outputs: int, area: int = 1) -> tuple[float, float]:
+    """Half-widths of the uniform draws of weights and biases; `area` is that of a convolution's kernel."""
+    if init == "torch":
+        return (inputs * area) ** -0.5, (inputs * area) ** -0.5
+    if init == "released":
+        return math.sqrt(1.5 / ((inputs + outputs) * area)), 0.0
+    raise ValueError(f"initialize: init must be 'torch' or 'released', but is {init!r}")
+
+
 @torch.no_grad()
 def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator | None = None) -> None:
     """Draw every synapse of `net` anew.
@@ -21,19 +30,13 @@ def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator 
     "torch": weights and biases uniform in +-1/sqrt(fan_in). "released": weights uniform in
     +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way.
     """
-    if init not in ("torch", "released"):
-        raise ValueError(f"initialize: init must be 'torch' or 'released', but is {init!r}")
     for module in net.modules():
         if isinstance(module, (BinaryLinear, BinaryConv2d)):
             outputs, inputs, *kernel = module.weight.shape
-            area = math.prod(kernel)
-            bound = 1 / math.sqrt(inputs * area)
-            bias_bound = bound
-            if init == "released":
-                bound, bias_bound = math.sqrt(1.5 / ((inputs + outputs) * area)), 0.0
-            module.weight.uniform_(-bound, bound, generator=generator)
+            weight_bound, bias_bound = bounds(init, inputs, outputs, math.prod(kernel))
+            module.weight.uniform_(-weight_bound, weight_bound, generator=generator)
             if module.bias is not None:
                 module.bias.uniform_(-bias_bound, bias_bound, generator=generator)
         elif isinstance(module, RecurrentLIF):
-            bound = 1 / math.sqrt(len(module.weight))
+            bound = len(module.weight) ** -0.5
             module.weight.uniform_(-bound, bound, generator=generator)

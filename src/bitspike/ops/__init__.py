@@ -1,6 +1,7 @@
 """The only home of equations: pure functions, each with its plain definition and its proved-equal fast twins."""
 
 from bitspike.ops.binarize import binarize
+from bitspike.ops.grouped import grouped_linear
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
 from bitspike.ops.surrogate import fast_sigmoid_grad, spike
 
@@ -11,6 +12,7 @@ __all__ = [
     "LIFState",
     "binarize",
     "fast_sigmoid_grad",
+    "grouped_linear",
     "lif",
     "spike",
 ]

@@ -15,9 +15,9 @@ class _Binarize(torch.autograd.Function):
         if clip is not None:
             ctx.save_for_backward(w)
         one = torch.ones((), dtype=w.dtype, device=w.device)
-        signs = torch.where(w >= 0, one, -one)
-        # A NaN has no sign: passing it on lets the neurons report it, where -1 would hide a diverged training.
-        return torch.where(w.isnan(), w, signs)
+        signs = torch.copysign(one, w + 0)  # -0.0 + 0 is +0.0
+        # Plus 0*w: a NaN has no sign, and passing it on lets the neurons report it where -1 would hide it.
+        return signs.add_(w, alpha=0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -29,7 +29,10 @@ class _Binarize(torch.autograd.Function):
 
 
 def binarize(w: Tensor, clip: float | None = None) -> Tensor:
-    """-1 or +1 by sign (zero is +1), in w's dtype; the gradient is 1, or 0 where |w| > clip."""
+    """-1 or +1 by sign (zero is +1), in w's dtype; the gradient is 1, or 0 where |w| > clip.
+
+    A weight that is not finite has diverged, and gives NaN.
+    """
     if not w.is_floating_point():
         raise TypeError(
             f"binarize: w must be a floating-point tensor (the latent weights), but has dtype {w.dtype}; "

@@ -66,7 +66,7 @@ def run(scan: Scan) -> LIFOutput:
     """Eq. 1-2 in C, on all of PyTorch's threads."""
     form = _Form(scan.steps, scan.static, scan.shape, scan.slope, scan.keep_membrane)
     spikes, membrane, last = _LIF.apply(
-        scan.current, scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
+        scan.current.contiguous(), scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
     )
     return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].detach()))
 
@@ -125,7 +125,7 @@ def _describe(tensors: Sequence[Tensor], form: _Form) -> tuple[list[Tensor], _CS
     """The kernel's view of the inputs, and the contiguous tensors that must outlive it."""
     current, beta, u0, theta, center, z0 = tensors
     parameters = [p if p.numel() == 1 else p.expand(form.shape).contiguous() for p in (beta, theta, center)]
-    held = [current.contiguous(), *parameters, u0.contiguous(), z0.contiguous()]
+    held = [current, *parameters, u0.contiguous(), z0.contiguous()]
     neurons = form.shape.numel()
     scan = _CScan(
         form.steps,

@@ -1,0 +1,45 @@
+# Everything happens in .venv; nothing outside this folder is touched.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+SOURCES := pyproject.toml setup.py constraints.txt src/bitspike/ops/native.c
+OLD_SNNTORCH := $(CURDIR)/$(VENV)/snntorch-0.4.11
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.demo ## the temporal coding task of the paper: figure, animation, page and numbers in runs/coding
+	$(VENV)/bin/bitspike reproduce coding --out runs/coding
+
+test: $(VENV)/.test ## every test that needs no GPU
+	BITSPIKE_SNNTORCH_0411=$(OLD_SNNTORCH) $(VENV)/bin/python -m pytest
+
+lint: $(VENV)/.dev ## format, lint, types, direction of imports
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.test ## lif on this CPU against snnTorch's loop
+	$(VENV)/bin/python benchmarks/lif_cpu.py
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info src/bitspike/ops/_native*.so
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/pip $(SOURCES)
+	$(PIP) --editable '.[report]'
+	touch $@
+
+# Peers come after torch. SpikingJelly declares torchvision, which its neurons do not need: without dependencies.
+# snnTorch 0.4.11, which the paper used, lives in a folder of its own beside 1.0.
+$(VENV)/.test: $(VENV)/.demo
+	$(PIP) --editable '.[test]'
+	$(PIP) --no-deps spikingjelly==2.0.0
+	test -d $(OLD_SNNTORCH) || $(PIP) --no-deps --target $(OLD_SNNTORCH) snntorch==0.4.11
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	$(PIP) --editable '.[dev]'
+	touch $@

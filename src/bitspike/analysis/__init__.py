@@ -1,0 +1,1 @@
+"""What trained networks do: statistics of their spikes, figures, animations, pages."""

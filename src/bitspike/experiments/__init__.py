@@ -1,0 +1,1 @@
+"""Experiments: what they are, and the reproduction of the paper's figures and tables."""

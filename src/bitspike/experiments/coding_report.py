@@ -1,0 +1,210 @@
+"""`bitspike reproduce coding`: train the cases, test the paper's claims on them, write pictures and numbers."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from bitspike.analysis.timing import timing_statistics
+from bitspike.analysis.traces import Traces, animate, write_atomically, write_figure, write_page
+from bitspike.experiments.coding import STEPS, TARGET_TIME, Case, History, train
+from bitspike.experiments.coding_cases import CASES, DEFAULT
+
+LAST = 300  # iterations at the end of training that the statistics cover
+FRAMES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a long run tells whoever shows it: a stage begins with a number of steps, and steps pass."""
+
+    begin: Callable[[str, int], None] = lambda stage, steps: None
+    step: Callable[[], None] = lambda: None
+
+
+def select(names: Sequence[str] | None, loss: Literal["mean", "sum"]) -> list[Case]:
+    """The named cases (default: the paper's and ours) with the error summed or averaged over time."""
+    chosen = list(names or DEFAULT)
+    for name in chosen:
+        if name not in CASES:
+            raise ValueError(f"reproduce coding: no case is named {name!r}; known: {', '.join(CASES)}")
+    return [replace(CASES[name], loss=loss) for name in dict.fromkeys(chosen)]
+
+
+def reproduce_coding(
+    out: Path,
+    *,
+    seeds: int = 20,
+    iterations: int = 1000,
+    cases: Sequence[str] | None = None,
+    loss: Literal["mean", "sum"] = "mean",
+    animation: bool = True,
+    command: str | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train `seeds` networks of each case and write everything into `out`; gives what summary.json holds."""
+    if seeds < 1 or iterations < 2:
+        raise ValueError(
+            f"reproduce coding: needs seeds >= 1 and iterations >= 2, but got {seeds!r} and {iterations!r}"
+        )
+    chosen = select(cases, loss)
+    progress = progress or Progress()
+    out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    histories = []
+    for case in chosen:
+        progress.begin(case.title, iterations)
+        histories.append(train(case, range(seeds), iterations, progress.step))
+    summary = {
+        "task": "temporal coding (Fig. 4)",
+        "command": command or "bitspike.experiments.coding_report.reproduce_coding",
+        "seeds": list(range(seeds)),
+        "iterations": iterations,
+        "statistics_over": f"the last {min(LAST, iterations)} iterations, all seeds",
+        "target_time": TARGET_TIME,
+        "loss_over_time": loss,
+        "versions": versions(),
+        "seconds_training": round(time.perf_counter() - began, 1),
+        "cases": {h.case.name: describe(h) for h in histories},
+        "claims": claims({h.case.name: h for h in histories}),
+    }
+    write_pictures(histories, out, animation=animation, progress=progress)
+    summary["seconds"] = round(time.perf_counter() - began, 1)
+    text = json.dumps(summary, indent=2) + "\n"
+    write_atomically(out / "summary.json", lambda to: to.write_text(text, encoding="utf-8"))
+    return summary
+
+
+def versions() -> dict[str, str]:
+    """What made a result: libraries, interpreter, machine."""
+    from bitspike import __version__
+
+    return {
+        "bitspike": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+    }
+
+
+def describe(history: History) -> dict[str, Any]:
+    """A case's parameters and what came of it."""
+    case = history.case
+    last = min(LAST, len(history.theta))
+    final = ((history.target[:, None] - history.membrane[-1]) ** 2).sum(0)
+    silence = (history.target**2).sum().item()
+    return {
+        "title": case.title,
+        "source": case.source,
+        "binary": case.binary,
+        "beta": case.beta,
+        "theta": repr(case.theta),
+        "surrogate_center": case.surrogate_center,
+        "init": case.init,
+        "learning_rate": case.learning_rate,
+        **timing_statistics(history.spikes, TARGET_TIME, last).as_dict(),
+        "hidden_dead": round(history.dead[-last:].mean().item(), 4),
+        "theta_last": round(history.theta[-1].item(), 4),
+        "final_loss_mean": round(final.mean().item(), 4),
+        "final_loss_median": round(final.median().item(), 4),
+        "final_loss_over_silence": round(final.median().item() / silence, 4),
+        "per_seed": {
+            "near": [round(v, 4) for v in _near_by_seed(history, last)],
+            "final_loss": [round(v, 4) for v in final.tolist()],
+        },
+    }
+
+
+def _near_by_seed(history: History, last: int) -> list[float]:
+    near = history.spikes[-last:, TARGET_TIME - 1 : TARGET_TIME + 2].amax(1)
+    return [float(v) for v in near.mean(0)]
+
+
+def claims(histories: dict[str, History]) -> list[dict[str, Any]]:
+    """The paper's statements on this task (Sec. 4.1, Fig. 4), each with a measure and whether it holds here."""
+    tested = []
+
+    def test(name: str, claim: str, measure: Callable[[History], tuple[bool, str]]) -> None:
+        if name in histories:
+            holds, evidence = measure(histories[name])
+            tested.append({"case": name, "claim": claim, "holds": holds, "evidence": evidence})
+
+    def statistics(h: History) -> Any:
+        return timing_statistics(h.spikes, TARGET_TIME, min(LAST, len(h.theta)))
+
+    def at_target(h: History) -> tuple[bool, str]:
+        s = statistics(h)
+        n = h.spikes.shape[2]
+        return s.near > 0.5, f"within 1 of t={TARGET_TIME} in {s.near:.0%} of iterations, {s.seeds_near} of {n} seeds"
+
+    def silent(h: History) -> tuple[bool, str]:
+        s = statistics(h)
+        dead = h.dead[-LAST:].mean().item()
+        return s.active == 0, f"active in {s.active:.0%} of iterations; hidden layer {dead:.0%} dead"
+
+    def unstable(h: History) -> tuple[bool, str]:
+        s = statistics(h)
+        return s.spikes > 2 or s.near < 0.5, f"{s.spikes:.1f} spikes an iteration instead of 1"
+
+    def at_400(h: History) -> tuple[bool, str]:
+        s = timing_statistics(h.spikes[380:420], TARGET_TIME, min(40, len(h.theta) - 380))
+        return s.near > 0.5, f"iterations 380-420: within 1 of t={TARGET_TIME} in {s.near:.0%}, {s.spikes:.1f} spikes"
+
+    def stays(h: History) -> tuple[bool, str]:
+        s = statistics(h)
+        n = h.spikes.shape[2]
+        return s.active > 0.5, f"active in {s.active:.0%} of iterations; {s.seeds_silent} of {n} seeds silent"
+
+    test("float32", "full precision solves the task", at_target)
+    test("theta1", "theta = 1 is unstable", unstable)
+    test("theta50", "theta = 50 is silent", silent)
+    for name in ("annealed", "annealed-released", "annealed-10"):
+        if name in histories and len(histories[name].theta) > 400:
+            test(name, "annealed: fires at the target at iteration 400", at_400)
+        test(name, "annealed: stays active to the end", stays)
+    return tested
+
+
+def write_pictures(histories: Sequence[History], out: Path, *, animation: bool, progress: Progress) -> None:
+    """coding.png, coding.html and coding.gif."""
+    traces = [_traces(h) for h in histories]
+    iterations = len(histories[0].theta)
+    shown = sorted({min(k, iterations - 1) for k in (0, 100, 400, iterations - 1)})
+    progress.begin("figure and page", 2)
+    write_figure(traces, shown, out / "coding.png")
+    progress.step()
+    seeds = histories[0].spikes.shape[2]
+    write_page(
+        traces,
+        out / "coding.html",
+        heading=f"Temporal coding: fire once, at t = {TARGET_TIME} of {STEPS} ({seeds} seeds, {iterations} iterations)",
+    )
+    progress.step()
+    if animation:
+        progress.begin("animation", FRAMES)
+        animate(traces, out / "coding.gif", frames=FRAMES, on_frame=progress.step)
+
+
+def _traces(history: History) -> Traces:
+    s = timing_statistics(history.spikes, TARGET_TIME, min(LAST, len(history.theta)))
+    dead = history.dead[-LAST:].mean().item()
+    note = (
+        f"At the end: {s.spikes:.1f} output spikes,\nnear t={TARGET_TIME} in {s.near:.0%}, active in {s.active:.0%},\n"
+        f"hidden layer {dead:.0%} dead."
+    )
+    return Traces(
+        history.case.name,
+        history.case.title,
+        note,
+        history.target,
+        history.membrane,
+        history.spikes,
+        history.theta,
+    )
