@@ -165,7 +165,7 @@ def claims(histories: dict[str, History]) -> list[dict[str, Any]]:
     test("float32", "full precision solves the task", at_target)
     test("theta1", "theta = 1 is unstable", unstable)
     test("theta50", "theta = 50 is silent", silent)
-    for name in ("annealed", "annealed-released", "annealed-10"):
+    for name in ("annealed", "annealed-released", "annealed-25"):
         if name in histories and len(histories[name].theta) > 400:
             test(name, "annealed: fires at the target at iteration 400", at_400)
         test(name, "annealed: stays active to the end", stays)

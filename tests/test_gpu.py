@@ -1,0 +1,56 @@
+"""The core on a CUDA device. CI has none: run by hand with `pytest -m gpu`."""
+
+import pytest
+import torch
+
+import bitspike
+from bitspike import Adaptation, Relax, ThresholdAnnealing, lif
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def integers(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(-3, 5, shape, generator=torch.Generator().manual_seed(seed)).float()
+
+
+@pytest.mark.parametrize("adaptation", [None, Adaptation(0.5, 0.25)])
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_spikes_on_the_gpu_equal_the_cpus_bit_for_bit(recurrent, adaptation):
+    current = integers(100, 7, 33)
+    weight = bitspike.binarize(torch.randn(33, 33, generator=torch.Generator().manual_seed(1))) if recurrent else None
+    call = {"beta": 0.5, "theta": 3.5, "slope": 2.0, "adaptation": adaptation}
+    cpu = lif(current, recurrent=weight, backend="reference", **call)
+    for backend in ("reference", "torch", "auto"):
+        on_gpu = lif(current.cuda(), recurrent=None if weight is None else weight.cuda(), backend=backend, **call)
+        assert torch.equal(on_gpu.spikes.cpu(), cpu.spikes)
+        assert torch.equal(on_gpu.membrane.cpu(), cpu.membrane)
+
+
+def test_gradients_on_the_gpu_equal_the_cpus():
+    grads = []
+    for device in ("cpu", "cuda"):
+        net = bitspike.build(
+            "4Conv3-AP2-36Dense10",
+            (1, 8, 8),
+            theta=2.0,
+            slope=0.5,
+            norm="step",
+            generator=torch.Generator().manual_seed(0),
+        ).to(device)
+        x = integers(20, 5, 1, 8, 8).to(device)
+        bitspike.count_loss(net(x).spikes, torch.arange(5, device=device)).backward()
+        grads.append([p.grad.cpu() for p in net.parameters()])
+    for cpu, gpu in zip(*grads, strict=True):
+        assert (cpu - gpu).abs().max() <= 1e-4 * cpu.abs().max()
+
+
+def test_annealing_writes_into_the_buffer_on_the_device():
+    net = bitspike.build("6-5-4", theta=1.0).cuda()
+    annealing = ThresholdAnnealing(net, Relax(2.0, 8.0, 0.5))
+    where = net.layers[0].lif.theta.data_ptr()
+    annealing.step()
+    assert net.layers[0].lif.theta.data_ptr() == where
+    assert annealing.thresholds() == {"layers.0.lif": 5.0, "layers.1.lif": 5.0}
