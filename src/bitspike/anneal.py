@@ -30,16 +30,26 @@ def _ours(module: LIF) -> _Layer:
 def _snntorch(module: Any) -> _Layer:
     @torch.no_grad()
     def write(theta: float, _initial: float) -> None:
+        if not module.threshold.is_floating_point():  # snnTorch keeps threshold=1 as a whole number
+            module.threshold = module.threshold.float()
         module.threshold.fill_(theta)  # in place: a learnable threshold stays the optimizer's parameter
 
-    return _Layer(module, lambda: float(module.threshold.mean()), write)
+    return _Layer(module, lambda: float(module.threshold.detach().float().mean()), write)
 
 
 def _spikingjelly(module: Any) -> _Layer:
+    @torch.no_grad()
     def write(theta: float, _initial: float) -> None:
-        module.v_threshold = theta
+        if isinstance(module.v_threshold, Tensor):
+            module.v_threshold.fill_(theta)
+        else:
+            module.v_threshold = theta
 
-    return _Layer(module, lambda: float(module.v_threshold), write)
+    def read() -> float:
+        value = module.v_threshold
+        return float(value.detach().float().mean()) if isinstance(value, Tensor) else float(value)
+
+    return _Layer(module, read, write)
 
 
 def _libraries(module: nn.Module) -> set[str]:
@@ -54,7 +64,7 @@ def _as_layer(module: nn.Module) -> _Layer | None:
     libraries = _libraries(module)
     if "snntorch" in libraries and isinstance(getattr(module, "threshold", None), Tensor):
         return _snntorch(module)
-    if "spikingjelly" in libraries and isinstance(getattr(module, "v_threshold", None), float):
+    if "spikingjelly" in libraries and isinstance(getattr(module, "v_threshold", None), (int, float, Tensor)):
         return _spikingjelly(module)
     return None
 
@@ -103,7 +113,7 @@ class ThresholdAnnealing:
         else:
             by_name = dict.fromkeys(known, schedules)
         for name, schedule in by_name.items():
-            if not isinstance(schedule, Schedule):
+            if isinstance(schedule, type) or not isinstance(schedule, Schedule):
                 raise TypeError(
                     f"ThresholdAnnealing: the schedule of {name!r} must be a Relax, Linear, Constant or other "
                     f"callable of the step with a `final` value, but is {schedule!r}"

@@ -68,7 +68,9 @@ def reproduce(
     """Redo a result of the paper: train, test its claims, and write figure, animation, page and numbers."""
     from bitspike.experiments.coding_report import Progress as Stages
     from bitspike.experiments.coding_report import reproduce_coding
+    from bitspike.ops.buffers import keep_freed_memory
 
+    keep_freed_memory()
     out = out or Path("runs") / what.value
     # Progress goes to stderr, so that --json leaves stdout to the summary.
     with _progress() as bars:
@@ -110,8 +112,8 @@ def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
     table = Table(
         title=f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}", title_justify="left"
     )
-    table.add_column("case")
-    for heading in ("at t=75", "within 1", "active", "spikes", "hidden dead", "final loss"):
+    table.add_column("case", no_wrap=True)
+    for heading in ("t=75", "within 1", "active", "spikes", "dead", "loss"):
         table.add_column(heading, justify="right")
     for name, case in summary["cases"].items():
         table.add_row(

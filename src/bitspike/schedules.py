@@ -17,7 +17,13 @@ class Schedule(Protocol):
     def final(self) -> float: ...
 
 
+def _require_number(where: str, name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{where}: {name} must be a number, but is {value!r}")
+
+
 def _require_threshold(where: str, name: str, value: float) -> None:
+    _require_number(where, name, value)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(
             f"{where}: {name} must be a finite number > 0, but is {value!r}; a threshold of 0 or less fires at rest"
@@ -67,7 +73,8 @@ class Linear:
 
     def __post_init__(self) -> None:
         _require_rise("Linear", self.start, self.stop)
-        if self.steps < 1:
+        _require_number("Linear", "steps", self.steps)
+        if not self.steps >= 1:
             raise ValueError(
                 f"Linear: steps must be >= 1, but is {self.steps!r}; it is the number of iterations of the rise"
             )
@@ -96,6 +103,7 @@ class Relax:
 
     def __post_init__(self) -> None:
         _require_rise("Relax", self.start, self.stop)
+        _require_number("Relax", "rate", self.rate)
         if not 0 < self.rate <= 1:
             raise ValueError(
                 f"Relax: rate must be in (0, 1], but is {self.rate!r}; it is the share of the remaining "
@@ -109,6 +117,7 @@ class Relax:
         The paper's text writes alpha = exp(-1/tau), which would make a slower relaxation jump further;
         its own differential equation, sampled once an iteration, gives the formula used here.
         """
+        _require_number("Relax.from_tau", "tau", tau)
         if not (math.isfinite(tau) and tau > 0):
             raise ValueError(f"Relax.from_tau: tau must be a finite number of iterations > 0, but is {tau!r}")
         return cls(start, stop, -math.expm1(-1.0 / tau))

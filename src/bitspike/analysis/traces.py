@@ -133,7 +133,7 @@ def animate(
     plt = _matplotlib()
     from matplotlib.animation import PillowWriter
 
-    columns = 3 if len(cases) > 4 else min(2, len(cases))
+    columns = 4 if len(cases) > 6 else 3 if len(cases) > 4 else min(2, len(cases))
     rows = -(-len(cases) // columns)
     figure, grid = plt.subplots(rows, columns, figsize=(3.1 * columns, 2.2 * rows + 0.4), squeeze=False)
     figure.subplots_adjust(left=0.06, right=0.99, bottom=0.09, top=0.86, hspace=0.45, wspace=0.22)

@@ -11,6 +11,7 @@ def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generat
 
     With `steps=T`, `rates [...]` hold for all steps; without, `rates [T, ...]` give each step its own.
     """
+    _require_tensor("poisson", "rates", rates)
     if steps is not None:
         _require_steps("poisson", steps)
         rates = rates.expand(steps, *rates.shape)
@@ -24,11 +25,19 @@ def latency(intensity: Tensor, steps: int, *, silent_below: float = 0.0) -> Tens
 
     Elements of at most `silent_below` never spike.
     """
+    _require_tensor("latency", "intensity", intensity)
     _require_steps("latency", steps)
+    if not 0 <= silent_below <= 1:
+        raise ValueError(f"latency: silent_below must be in [0, 1], but is {silent_below!r}")
     _require_unit("latency", "intensity", intensity)
     times = ((1 - intensity) * (steps - 1)).round().long()
     spikes = torch.zeros((steps, *intensity.shape), dtype=intensity.dtype, device=intensity.device)
     return spikes.scatter_(0, times[None], (intensity > silent_below).to(intensity.dtype)[None])
+
+
+def _require_tensor(where: str, name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{where}: {name} must be a tensor, but is a {type(value).__name__}")
 
 
 def _require_steps(where: str, steps: int) -> None:

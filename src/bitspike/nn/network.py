@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bitspike.nn.initial import Init, initialize
-from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter
+from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
@@ -53,7 +53,7 @@ class Block(nn.Module):
             x = x.flatten(1 if steps is not None else 2)
         current: Tensor = self.synapse(x)
         for pool in self.pools:
-            current = per_step(pool, current, dims=4)
+            current = per_step(pool, current)
         if self.norm is not None:
             current = self.norm(current, steps or 1)
         if self.dropout.p > 0 and self.training:
@@ -74,11 +74,11 @@ class SpikingNetwork(nn.Module):
         self.input_shape = input_shape
         self.steps = steps
         self.notation = notation
-        self._recording: dict[str, LIFOutput] | None = None
+        self._recordings: list[dict[str, LIFOutput]] = []
 
     def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
         """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence."""
-        return self.run(x, steps=steps, keep_hidden_membrane=self._recording is not None)[-1]
+        return self.run(x, steps=steps, keep_hidden_membrane=bool(self._recordings))[-1]
 
     def run(
         self,
@@ -99,8 +99,8 @@ class SpikingNetwork(nn.Module):
             keep = keep_hidden_membrane or layer is self.layers[-1]
             outputs.append(layer(x, state, steps=steps, keep_membrane=keep))
             x, steps = outputs[-1].spikes, None
-        if self._recording is not None:
-            self._recording.update(zip(self.neuron_names(), outputs, strict=True))
+        for recording in self._recordings:
+            recording.update(zip(self.neuron_names(), outputs, strict=True))
         return tuple(outputs)
 
     def neuron_names(self) -> list[str]:
@@ -110,14 +110,20 @@ class SpikingNetwork(nn.Module):
     @contextmanager
     def record(self) -> Iterator[dict[str, LIFOutput]]:
         """A dict, filled by each call of the network inside the block with every layer's output, by layer name."""
-        outer, self._recording = self._recording, {}
+        recording: dict[str, LIFOutput] = {}
+        self._recordings.append(recording)
         try:
-            yield self._recording
+            yield recording
         finally:
-            self._recording = outer
+            self._recordings = [other for other in self._recordings if other is not recording]
 
     def _steps(self, x: Tensor, steps: int | None) -> int | None:
         """The steps a static input is fed for; None for a sequence."""
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"SpikingNetwork: input must be a tensor, but is a {type(x).__name__}; "
+                "call torch.as_tensor(x).float() first"
+            )
         ending = tuple(x.shape[-len(self.input_shape) :])
         extra = x.dim() - len(self.input_shape)
         if ending != self.input_shape or extra not in (1, 2):
@@ -131,6 +137,9 @@ class SpikingNetwork(nn.Module):
                 f"SpikingNetwork: input must be floating point, but has dtype {x.dtype}; "
                 "call x.float() first (and divide images by 255)"
             )
+        weight = next(self.parameters()).dtype
+        if x.dtype != weight and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(f"SpikingNetwork: input is {x.dtype} but the weights are {weight}; call x.to({weight})")
         if extra == 1:
             return self.steps if steps is None else steps
         if steps is not None and steps != x.shape[0]:
@@ -182,8 +191,9 @@ def build(
     betas, thetas, slopes = (
         _per_layer(name, value, count) for name, value in (("beta", beta), ("theta", theta), ("slope", slope))
     )
-    dropouts = dict(zip(dense, _per_layer("dropout", dropout, len(dense), "Dense layer"), strict=True))
-    for p in dropouts.values():
+    dropped = _per_layer("dropout", dropout, len(dense), "Dense layer")
+    dropouts = dict(zip(dense, dropped, strict=True))
+    for p in dropped or _per_layer("dropout", dropout, 1):
         if not 0 <= p < 1:
             raise ValueError(f"build: dropout must be in [0, 1), but is {p!r}; it is the share of the current dropped")
 
@@ -220,9 +230,9 @@ def build(
 
 
 def _per_layer(name: str, value: float | Sequence[float], count: int, each: str = "neuron layer") -> list[float]:
-    if isinstance(value, (int, float)):
-        return [float(value)] * count
-    values = [float(v) for v in value]
+    if not isinstance(value, (list, tuple)):
+        return [as_number("build", name, value)] * count
+    values = [as_number("build", name, v) for v in value]
     if len(values) != count:
         raise ValueError(f"build: {name} must be one number or one a {each}, {count}, but {len(values)} were given")
     return values

@@ -13,6 +13,18 @@ from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, binarize, lif
 SurrogateCenter = Literal["initial", "current"]
 
 
+def as_number(where: str, name: str, value: object) -> float:
+    """A Python float from any real number, NumPy's and one-element tensors among them."""
+    if not isinstance(value, (str, bytes)):
+        try:
+            return float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, RuntimeError):
+            pass
+    if isinstance(value, Tensor):
+        raise ValueError(f"{where}: {name} must be one number, but is a tensor of shape {list(value.shape)}")
+    raise TypeError(f"{where}: {name} must be a number, but is {value!r}")
+
+
 class LIF(nn.Module):
     """Leaky integrate-and-fire neurons (Eq. 1-2) over `current [T, B, ...]`; the buffer `theta` is their threshold.
 
@@ -39,10 +51,10 @@ class LIF(nn.Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        if not (math.isfinite(theta) and theta > 0):
-            raise ValueError(f"{name}: theta must be a finite number > 0, but is {theta!r}")
-        if not (math.isfinite(slope) and slope > 0):
-            raise ValueError(f"{name}: slope must be a finite number > 0, but is {slope!r}")
+        theta, slope = as_number(name, "theta", theta), as_number(name, "slope", slope)
+        for what, value in (("theta", theta), ("slope", slope)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}: {what} must be a finite number > 0, but is {value!r}")
         if surrogate_center not in ("initial", "current"):
             raise ValueError(
                 f"{name}: surrogate_center must be 'initial' (the paper) or 'current' (the released code), "
@@ -58,9 +70,19 @@ class LIF(nn.Module):
 
     def _own_beta(self, beta: float | Tensor, learn: bool, neurons: int | tuple[int, ...] | None) -> None:
         name = type(self).__name__
+        if not isinstance(beta, Tensor):
+            beta = as_number(name, "beta", beta)
         values = torch.as_tensor(beta, dtype=torch.float32).clone()
         if neurons is not None:
-            values = values.expand((neurons,) if isinstance(neurons, int) else neurons).clone()
+            shape = (neurons,) if isinstance(neurons, int) else tuple(neurons)
+            if not all(n >= 1 for n in shape):
+                raise ValueError(f"{name}: neurons must be >= 1, but is {neurons!r}; None shares one beta")
+            if values.dim() > 0 and values.shape != shape:
+                raise ValueError(
+                    f"{name}: beta has shape {list(values.shape)} but there are {neurons} neurons; "
+                    "give one number or one a neuron"
+                )
+            values = values.expand(shape).clone()
         if not ((values >= 0) & (values <= 1)).all():
             raise ValueError(
                 f"{name}: beta must be in [0, 1], but is {beta!r}; it is the share of the membrane kept per step"

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitspike.nn.synapses import per_step
+from bitspike.nn.synapses import per_step, require_images
 
 
 class StepBatchNorm2d(nn.BatchNorm2d):
@@ -17,10 +17,11 @@ class StepBatchNorm2d(nn.BatchNorm2d):
     """
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
-        if not self.training:
-            return per_step(super().forward, x, dims=4)
+        require_images("StepBatchNorm2d", x, self.num_features)
         if self.momentum is None:
             raise ValueError("StepBatchNorm2d: momentum must be a number, but is None")
+        if not self.training and self.track_running_stats:
+            return per_step(super().forward, x)
         if x.dim() == 4:
             return self._normalize(x, 1 - (1 - self.momentum) ** steps, steps)
         return torch.stack([self._normalize(step, self.momentum, 1) for step in x.unbind()])
@@ -35,4 +36,5 @@ class SharedBatchNorm2d(nn.BatchNorm2d):
     """Batch norm of `[T, B, C, H, W]` with one set of statistics over batch and time: a different model."""
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
-        return per_step(super().forward, x, dims=4)
+        require_images("SharedBatchNorm2d", x, self.num_features)
+        return per_step(super().forward, x)

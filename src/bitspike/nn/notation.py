@@ -106,6 +106,10 @@ class _Parser:
 
 def parse(notation: str, input_shape: tuple[int, ...] | None) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
     """The layers of a notation, checked against each other and the input, and the input's shape."""
+    if not isinstance(notation, str):
+        raise TypeError(f"build: notation must be a string such as '100-1000-1', but is {notation!r}")
+    if input_shape is not None and not isinstance(input_shape, (tuple, list)):
+        raise TypeError(f"build: input_shape must be a tuple, but is {input_shape!r}; write ({input_shape!r},)")
     tokens = [token.strip() for token in notation.split("-")]
     if all(token.isdecimal() for token in tokens) and len(tokens) > 1:
         tokens = ["Dense".join(tokens)]

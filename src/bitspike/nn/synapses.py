@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitspike.ops import binarize
 
+# Steps a convolution takes at once on the CPU: the float32 sum of a kernel's gradient over all of a long sequence
+# loses digits (2e-5 of the largest at T = 100), and a shorter one stays in cache.
+_STEPS_AT_ONCE = 10
 
-def per_step(function: Any, x: Tensor, *, dims: int) -> Tensor:
-    """function on `[T, B, ...]` or `[B, ...]`, where the function itself takes `dims` dimensions."""
-    if x.dim() == dims:
-        out: Tensor = function(x)
-        return out
-    if x.dim() != dims + 1:
-        raise ValueError(
-            f"expected a tensor of {dims} dimensions, or {dims + 1} with time first, but got shape {list(x.shape)}"
-        )
-    flat: Tensor = function(x.flatten(0, 1))
+
+def per_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function of images `[B, C, H, W]` on those, or on each step of `[T, B, C, H, W]`."""
+    if x.dim() == 4:
+        return function(x)
+    flat = function(x.flatten(0, 1))
     return flat.view(*x.shape[:2], *flat.shape[1:])
+
+
+def require_images(where: str, x: Tensor, channels: int) -> None:
+    """`[B, C, H, W]` or `[T, B, C, H, W]` with that many channels and at least one step."""
+    if x.dim() not in (4, 5) or x.shape[-3] != channels:
+        raise ValueError(
+            f"{where}: input must be [B, {channels}, H, W] or [T, B, {channels}, H, W], but has shape {list(x.shape)}"
+        )
+    if x.dim() == 5 and x.shape[0] == 0:
+        raise ValueError(f"{where}: input must have at least one time step, but has shape {list(x.shape)}")
 
 
 class BinaryLinear(nn.Linear):
@@ -45,6 +56,8 @@ class BinaryLinear(nn.Linear):
         self.clip = clip
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dim() < 1 or x.shape[-1] != self.in_features:
+            raise ValueError(f"BinaryLinear: input must be [..., {self.in_features}], but has shape {list(x.shape)}")
         weight = binarize(self.weight, self.clip) if self.binary else self.weight
         return F.linear(x, weight, self.bias)
 
@@ -74,8 +87,16 @@ class BinaryConv2d(nn.Conv2d):
         self.clip = clip
 
     def forward(self, x: Tensor) -> Tensor:
+        require_images("BinaryConv2d", x, self.in_channels)
         weight = binarize(self.weight, self.clip) if self.binary else self.weight
-        return per_step(lambda step: self._conv_forward(step, weight, self.bias), x, dims=4)
+
+        def convolve(images: Tensor) -> Tensor:
+            out: Tensor = self._conv_forward(images, weight, self.bias)
+            return out
+
+        if x.dim() == 5 and x.device.type == "cpu" and len(x) > _STEPS_AT_ONCE:
+            return torch.cat([per_step(convolve, steps) for steps in x.split(_STEPS_AT_ONCE)])
+        return per_step(convolve, x)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, binary={self.binary}"

@@ -14,10 +14,9 @@ class _Binarize(torch.autograd.Function):
         ctx.clip = clip
         if clip is not None:
             ctx.save_for_backward(w)
-        one = torch.ones((), dtype=w.dtype, device=w.device)
-        signs = torch.copysign(one, w + 0)  # -0.0 + 0 is +0.0
-        # Plus 0*w: a NaN has no sign, and passing it on lets the neurons report it where -1 would hide it.
-        return signs.add_(w, alpha=0)
+        # 2*sign + 1 is -1, 1 or 3, so the clamp makes zeros +1. Plus 0*w: a NaN has no sign, and passing it on
+        # lets the neurons report it where a -1 would hide it.
+        return torch.sign(w).mul_(2).add_(1).clamp_(-1, 1).add_(w, alpha=0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -33,6 +32,8 @@ def binarize(w: Tensor, clip: float | None = None) -> Tensor:
 
     A weight that is not finite has diverged, and gives NaN.
     """
+    if not isinstance(w, Tensor):
+        raise TypeError(f"binarize: w must be a tensor of latent weights, but is a {type(w).__name__}")
     if not w.is_floating_point():
         raise TypeError(
             f"binarize: w must be a floating-point tensor (the latent weights), but has dtype {w.dtype}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NoReturn
 
 import torch
@@ -85,11 +86,25 @@ def require_theta(name: str, theta: Tensor) -> None:
         )
 
 
+def require_number(where: str, name: str, value: float) -> None:
+    """A finite number > 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{where}: {name} must be a number, but is a {type(value).__name__}: {value!r}")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{where}: {name} must be a finite number > 0, but is {value!r}")
+
+
 def require_recurrent(recurrent: Tensor | None, shape: torch.Size) -> None:
-    """A square matrix for the neurons of the last dimension."""
+    """A square matrix for the neurons of the last dimension, behind at least one of batch."""
     if recurrent is None:
         return
-    neurons = shape[-1] if shape else 0
+    if not isinstance(recurrent, Tensor):
+        raise TypeError(f"lif: recurrent must be a tensor [N, N], but is a {type(recurrent).__name__}")
+    if len(shape) < 2:
+        raise ValueError(
+            f"lif: recurrent needs a current [T, B, N], but one step has shape {list(shape)}; add a batch dimension"
+        )
+    neurons = shape[-1]
     if recurrent.shape != (neurons, neurons):
         raise ValueError(
             f"lif: recurrent must be [N, N] for the current's {neurons} neurons, but has shape {list(recurrent.shape)}"
@@ -105,9 +120,13 @@ def require_state(name: str, value: Tensor | None, shape: torch.Size) -> None:
         )
 
 
-def explain_not_finite(current: Tensor, static: bool) -> NoReturn:
+def explain_not_finite(current: Tensor, static: bool, recurrent: Tensor | None) -> NoReturn:
     """Raise the error that says where a membrane that is no longer finite comes from."""
     bad = (~current.isfinite()).nonzero()
+    if len(bad) == 0 and recurrent is not None and not recurrent.isfinite().all():
+        raise ValueError(
+            "lif: the recurrent weights must be finite, but some are not; look for a diverged training upstream"
+        )
     if len(bad) == 0:
         raise ValueError(
             "lif: the membrane is no longer finite although the current is; it overflowed, or the state it "

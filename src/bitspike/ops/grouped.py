@@ -17,8 +17,8 @@ class _GroupedLinear(torch.autograd.Function):
         # Products write their group's stripe in place: a batched product would put the group before time,
         # and turning that around costs as much as the product.
         for group in range(len(weight)):
-            torch.addmm(bias[group], x[:, group], weight[group].T, out=out[:, group])
-        return out
+            torch.mm(x[:, group], weight[group].T, out=out[:, group])
+        return out.add_(bias)
 
     @staticmethod
     @once_differentiable

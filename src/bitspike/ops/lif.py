@@ -104,15 +104,16 @@ def lif(
     output = _backend(backend, scan)(scan)
     # Whatever is not finite stays so to the last step, so one step in T is enough to look at.
     if not current.is_cuda and not output.state.membrane.isfinite().all():
-        checks.explain_not_finite(scan.current, scan.static)
+        checks.explain_not_finite(scan.current, scan.static, scan.recurrent)
     return output
 
 
 def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
     from bitspike.ops import lif_c, lif_reference, lif_torch
 
-    if name == "auto":
-        name = os.environ.get("BITSPIKE_BACKEND", "auto")
+    origin = "backend"
+    if name == "auto" and (forced := os.environ.get("BITSPIKE_BACKEND")):
+        name, origin = forced, "backend (from BITSPIKE_BACKEND)"
     if name == "auto":
         name = "c" if lif_c.refusal(scan) is None else "torch"
     if name == "reference":
@@ -123,7 +124,7 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
         if reason := lif_c.refusal(scan):
             raise ValueError(f"lif: backend 'c' cannot run this call: {reason}; use backend='auto'")
         return lif_c.run
-    raise ValueError(f"lif: backend must be one of {', '.join(BACKENDS)}, but is {name!r}")
+    raise ValueError(f"lif: {origin} must be one of {', '.join(BACKENDS)}, but is {name!r}")
 
 
 def _checked(
@@ -142,8 +143,12 @@ def _checked(
     static = steps is not None
     shape = current.shape if static else current.shape[1:]
     dtype = torch.promote_types(current.dtype, torch.float32)
-    if not (math.isfinite(slope) and slope > 0):
-        raise ValueError(f"lif: slope must be a finite number > 0, but is {slope!r}")
+    checks.require_number("lif", "slope", slope)
+    if adaptation is not None and not isinstance(adaptation, Adaptation):
+        raise TypeError(
+            f"lif: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
+            "write Adaptation(rho, strength)"
+        )
     beta_t = checks.parameter("beta", beta, shape, dtype, current.device)
     theta_t = checks.parameter("theta", theta, shape, dtype, current.device)
     center = theta_t
@@ -182,6 +187,11 @@ def _state(
 
     if state is None:
         return LIFState(rest(), rest(), rest() if adaptation else None)
+    if not isinstance(state, LIFState):
+        raise TypeError(
+            f"lif: state must be a LIFState, but is a {type(state).__name__}; "
+            "pass the `state` of an earlier output, or None to start at rest"
+        )
     for name, value in zip(LIFState._fields, state, strict=True):
         checks.require_state(name, value, shape)
     level = state.adaptation

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from bitspike.ops.buffers import pool
+from bitspike.ops.buffers import float32, pool
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
@@ -68,7 +68,7 @@ def run(scan: Scan) -> LIFOutput:
     spikes, membrane, last = _LIF.apply(
         scan.current.contiguous(), scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
     )
-    return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].detach()))
+    return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].clone()))
 
 
 class _Form(NamedTuple):
@@ -91,7 +91,7 @@ class _LIF(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         spikes = pool.empty((form.steps, *form.shape))
         membrane = pool.empty(spikes.shape) if form.keep_membrane else None
-        last = torch.empty(form.shape)
+        last = float32(form.shape)
         _held, scan = _describe(tensors, form)
         library = _library()
         assert library is not None  # or refusal() would have said so
@@ -104,8 +104,8 @@ class _LIF(torch.autograd.Function):
         tensors, form = ctx.saved_tensors, ctx.form
         given = [g if g is None else g.contiguous() for g in grads]
         grad_current = pool.empty(tensors[0].shape)
-        grad_u0 = torch.empty(form.shape)
-        grad_beta = torch.empty(form.shape) if ctx.needs_input_grad[1] else None
+        grad_u0 = float32(form.shape)
+        grad_beta = float32(form.shape) if ctx.needs_input_grad[1] else None
         _held, scan = _describe(tensors, form)
         gradients = _CGradients(*map(_address, (*given, grad_current, grad_u0, grad_beta)))
         library = _library()

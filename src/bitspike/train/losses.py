@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -12,8 +13,13 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
     The target is correct*T for the right class and incorrect*T for the others, rounded down to whole spikes. The
     mean and the division by T are those of snnTorch's mse_count_loss, on whose scale the paper's learning rates stand.
     """
-    if spikes.dim() != 3:
-        raise ValueError(f"count_loss: spikes must be [T, B, classes], but have shape {list(spikes.shape)}")
+    for name, value in (("spikes", spikes), ("labels", labels)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"count_loss: {name} must be a tensor, but is a {type(value).__name__}")
+    if not spikes.is_floating_point():
+        raise TypeError(f"count_loss: spikes must be floating point, but have dtype {spikes.dtype}")
+    if spikes.dim() != 3 or len(spikes) == 0:
+        raise ValueError(f"count_loss: spikes must be [T, B, classes] with T >= 1, but have shape {list(spikes.shape)}")
     steps, batch, classes = spikes.shape
     if labels.shape != (batch,) or labels.is_floating_point():
         raise ValueError(
@@ -29,12 +35,17 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
             f"count_loss: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
         )
     on, off = int(steps * correct), int(steps * incorrect)
-    target = F.one_hot(labels.long(), classes).to(spikes.dtype) * (on - off) + off
-    return F.mse_loss(spikes.sum(0), target) / steps
+    count = spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
+    target = F.one_hot(labels.long(), classes).to(count.dtype) * (on - off) + off
+    return F.mse_loss(count, target) / steps
 
 
 def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:
     """sum over time of (target - u)**2, averaged over the rest; membrane `[T, ...]`, target `[T]` or `[T, ...]`."""
+    if not isinstance(membrane, Tensor):
+        raise TypeError(
+            f"trace_loss: membrane must be a tensor, but is {membrane!r}; run the layer with keep_membrane=True"
+        )
     if target.shape[:1] != membrane.shape[:1]:
         raise ValueError(
             f"trace_loss: target must have the membrane's {membrane.shape[0] if membrane.dim() else 0} time steps, "
@@ -42,10 +53,10 @@ def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:
         )
     if target.dim() == 1:
         target = target.view(-1, *(1 for _ in membrane.shape[1:]))
-    try:
-        errors = (target - membrane) ** 2
-    except RuntimeError:
+    elif target.shape != membrane.shape:
         raise ValueError(
-            f"trace_loss: target of shape {list(target.shape)} does not fit the membrane's {list(membrane.shape)}"
-        ) from None
+            f"trace_loss: target of shape {list(target.shape)} does not fit the membrane's {list(membrane.shape)}; "
+            "give one value a time step, or the membrane's shape"
+        )
+    errors = (target - membrane) ** 2
     return errors.flatten(1).mean(1).sum() if errors.dim() > 1 else errors.sum()

@@ -1,0 +1,34 @@
+"""What every test file shares: laws that never flake, a fixed seed, and the backends of the scan."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("bitspike", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("bitspike")
+
+# Tests of backend="auto" look at what it picks by itself.
+os.environ.pop("BITSPIKE_BACKEND", None)
+
+# A machine without a compiler says so; anywhere else a missing kernel is a failure, not a skip.
+FAST = ("torch",) if os.environ.get("BITSPIKE_NO_C") == "1" else ("torch", "c")
+
+
+# Session scope: hypothesis does not allow fixtures that are made anew for every test function.
+@pytest.fixture(scope="session", params=FAST)
+def fast(request):
+    """A backend that must equal "reference"."""
+    return request.param
+
+
+@pytest.fixture(scope="session", params=("reference", *FAST))
+def backend(request):
+    """Every backend."""
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)

@@ -1,0 +1,267 @@
+"""Optimizer step, then threshold step: iteration k runs with schedule(k), and nothing else moves."""
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from bitspike import (
+    LIF,
+    AdaptiveLIF,
+    BinaryLinear,
+    Constant,
+    Linear,
+    RecurrentLIF,
+    Relax,
+    ThresholdAnnealing,
+    build,
+    count_loss,
+)
+from bitspike.experiments import coding
+from bitspike.experiments.coding_cases import CASES
+
+
+def as_float32(value):
+    return torch.tensor(value, dtype=torch.float32).item()
+
+
+def two_layers(**kwargs):
+    kwargs = {"theta": 0.5, "slope": 1.0, "steps": 4} | kwargs
+    return build("6-5-3", generator=torch.Generator().manual_seed(0), **kwargs)
+
+
+def train(net, annealing, iterations, optimizer=None):
+    """The paper's loop. Per layer and iteration: theta and theta_grad as the forward pass saw them."""
+    optimizer = optimizer or torch.optim.SGD(net.parameters(), lr=0.05)
+    seen = []
+    hooks = [
+        module.register_forward_pre_hook(lambda m, _: seen[-1].append((m.theta.item(), m.theta_grad.item())))
+        for module in net.modules()
+        if isinstance(module, LIF)
+    ]
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(iterations):
+        seen.append([])
+        x, labels = torch.rand(4, 6, generator=generator), torch.tensor([0, 1, 2, 0])
+        optimizer.zero_grad()
+        count_loss(net(x).spikes, labels).backward()
+        optimizer.step()
+        annealing.step()
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+# ---- The order
+
+
+def test_iteration_k_runs_with_the_papers_recurrence_after_k_updates():
+    net = two_layers()
+    schedules = [Relax(0.5, 2.0, 0.3), Relax(1.0, 3.0, 0.1)]
+    seen = train(net, ThresholdAnnealing(net, schedules), 6)
+    thetas = [0.5, 1.0]
+    for layers in seen:
+        assert [theta for theta, _ in layers] == pytest.approx(thetas, rel=1e-6)
+        thetas = [theta + s.rate * (s.stop - theta) for theta, s in zip(thetas, schedules, strict=True)]
+
+
+def test_iteration_k_runs_with_the_schedule_of_k():
+    net, schedule = two_layers(), Linear(0.5, 1.5, 4)
+    seen = train(net, ThresholdAnnealing(net, schedule), 6)
+    assert [[theta for theta, _ in layers] for layers in seen] == [[schedule(k)] * 2 for k in range(6)]
+
+
+def test_the_optimizer_moves_before_the_threshold_does():
+    net, schedule = two_layers(), Linear(0.5, 1.5, 4)
+    annealing = ThresholdAnnealing(net, schedule)
+    optimizer, at_update = torch.optim.SGD(net.parameters(), lr=0.1), []
+    optimizer.register_step_post_hook(lambda *_: at_update.append(annealing.thresholds()["layers.0.lif"]))
+    train(net, annealing, 3, optimizer)
+    assert at_update == [schedule(0), schedule(1), schedule(2)]
+    assert annealing.thresholds()["layers.0.lif"] == schedule(3)
+
+
+def test_the_shipped_loop_steps_the_optimizer_and_then_the_threshold(monkeypatch):
+    # No number would tell: only the next forward pass reads the threshold. So the calls themselves are written down.
+    calls, step = [], ThresholdAnnealing.step
+    monkeypatch.setattr(ThresholdAnnealing, "step", lambda self: calls.append("threshold") or step(self))
+    hook = register_optimizer_step_post_hook(lambda *_: calls.append("optimizer"))
+    try:
+        history = coding.train(CASES["annealed"], [0], iterations=3, on_iteration=lambda: calls.append("next"))
+    finally:
+        hook.remove()
+    assert calls == ["optimizer", "threshold", "next"] * 3
+    assert history.theta.tolist() == [as_float32(CASES["annealed"].theta(k)) for k in range(3)]
+
+
+@pytest.mark.parametrize("kind", ["reference", "torch", "auto"])
+def test_a_threshold_step_between_forward_and_backward_is_an_error(kind):
+    net = two_layers(backend=kind)
+    annealing = ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3))
+    loss = net(torch.rand(4, 6)).spikes.sum()
+    annealing.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_creating_it_writes_the_start():
+    net = two_layers(theta=7.0)
+    annealing = ThresholdAnnealing(net, Linear(0.5, 1.5, 4))
+    assert annealing.thresholds() == {"layers.0.lif": 0.5, "layers.1.lif": 0.5}
+    assert annealing.steps_taken == 0
+    annealing.step()
+    assert annealing.steps_taken == 1
+    assert annealing.thresholds() == {"layers.0.lif": 0.75, "layers.1.lif": 0.75}
+
+
+# ---- The surrogate
+
+
+def test_the_surrogate_stays_at_the_first_threshold():
+    net = two_layers(theta=7.0)
+    seen = train(net, ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3)), 4)
+    assert [center for layers in seen for _, center in layers] == [0.5] * 8
+
+
+def test_the_surrogate_moves_along_in_the_released_codes_way():
+    net = two_layers(surrogate_center="current")
+    seen = train(net, ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3)), 4)
+    assert all(theta == center for layers in seen for theta, center in layers)
+    assert seen[3][0][0] > 1.4
+
+
+def test_the_end_does_not_move_the_surrogate_either():
+    net = two_layers()
+    ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3)).finish()
+    assert [(layer.lif.theta.item(), layer.lif.theta_grad.item()) for layer in net.layers] == [(2.0, 0.5)] * 2
+
+
+# ---- In place
+
+
+def test_thresholds_are_written_into_the_same_memory():
+    # A captured graph of the training step reads the threshold from its address.
+    net = two_layers()
+    buffers = [buffer for layer in net.layers for buffer in (layer.lif.theta, layer.lif.theta_grad)]
+    addresses = [buffer.data_ptr() for buffer in buffers]
+    annealing = ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3))
+    annealing.step()
+    annealing.finish()
+    after = [buffer for layer in net.layers for buffer in (layer.lif.theta, layer.lif.theta_grad)]
+    assert all(old is new for old, new in zip(buffers, after, strict=True))
+    assert [buffer.data_ptr() for buffer in after] == addresses
+
+
+# ---- Resuming
+
+
+def test_resuming_equals_never_stopping():
+    schedules = {"layers.0.lif": Relax(0.5, 2.0, 0.3), "layers.1.lif": Linear(0.5, 1.0, 5)}
+    net = two_layers()
+    whole = train(net, ThresholdAnnealing(net, schedules), 7)
+
+    net = two_layers()
+    annealing = ThresholdAnnealing(net, schedules)
+    first = train(net, annealing, 3)
+    saved, weights = annealing.state_dict(), net.state_dict()
+
+    resumed_net = two_layers()
+    resumed_net.load_state_dict(weights)
+    resumed = ThresholdAnnealing(resumed_net, schedules)
+    resumed.load_state_dict(saved)
+    assert resumed.steps_taken == 3
+    assert first + train(resumed_net, resumed, 4) == whole
+
+
+def test_a_state_survives_torchs_safe_loading(tmp_path):
+    annealing = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.3))
+    annealing.step()
+    torch.save(annealing.state_dict(), tmp_path / "state.pt")
+    loaded = torch.load(tmp_path / "state.pt", weights_only=True)
+    other = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.3))
+    other.load_state_dict(loaded)
+    assert other.thresholds() == annealing.thresholds()
+    assert other.state_dict() == annealing.state_dict()
+
+
+def test_finish_writes_the_final_thresholds_and_is_saved():
+    annealing = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.01))
+    annealing.step()
+    annealing.finish()
+    assert annealing.thresholds() == {"layers.0.lif": 2.0, "layers.1.lif": 2.0}
+    assert annealing.steps_taken == 1
+    other = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.01))
+    other.load_state_dict(annealing.state_dict())
+    assert other.thresholds() == annealing.thresholds()
+
+
+def test_a_step_after_finish_goes_on_where_training_was():
+    annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
+    annealing.step()
+    annealing.finish()
+    annealing.step()
+    assert annealing.thresholds()["layers.0.lif"] == 1.0
+
+
+# ---- Which layers
+
+
+def test_one_schedule_is_for_all_layers():
+    annealing = ThresholdAnnealing(two_layers(), Constant(1.25))
+    assert annealing.thresholds() == {"layers.0.lif": 1.25, "layers.1.lif": 1.25}
+
+
+@pytest.mark.parametrize("many", [list, tuple])
+def test_a_list_is_one_a_layer_in_order(many):
+    annealing = ThresholdAnnealing(two_layers(), many([Constant(1.25), Constant(2.5)]))
+    assert annealing.thresholds() == {"layers.0.lif": 1.25, "layers.1.lif": 2.5}
+
+
+def test_a_dict_leaves_the_layers_it_does_not_name():
+    net = two_layers(theta=0.75)
+    annealing = ThresholdAnnealing(net, {"layers.1.lif": Linear(1.0, 2.0, 2)})
+    annealing.step()
+    assert annealing.thresholds() == {"layers.0.lif": 0.75, "layers.1.lif": 1.5}
+    assert net.layers[0].lif.theta_grad.item() == 0.75
+
+
+def test_any_module_with_neurons_can_be_annealed():
+    net = nn.Sequential(BinaryLinear(4, 3), RecurrentLIF(3), nn.Sequential(AdaptiveLIF()), LIF())
+    annealing = ThresholdAnnealing(net, Linear(1.0, 2.0, 2))
+    annealing.step()
+    assert annealing.thresholds() == {"1": 1.5, "2.0": 1.5, "3": 1.5}
+
+
+def test_a_bare_layer_can_be_annealed():
+    layer = LIF()
+    ThresholdAnnealing(layer, Constant(3.0))
+    assert layer.theta.item() == 3.0
+
+
+@pytest.mark.parametrize("layer", [RecurrentLIF(3, 0.5, 1.0), AdaptiveLIF(0.5, 1.0)], ids=lambda x: type(x).__name__)
+def test_recurrent_and_adaptive_layers_fire_at_the_annealed_threshold(layer):
+    annealing = ThresholdAnnealing(layer, Linear(1.0, 3.0, 2))
+    current = torch.tensor([[[0.5, 1.5, 2.5]]])
+    assert layer(current).spikes.tolist() == [[[0, 1, 1]]]
+    annealing.step()
+    assert layer(current).spikes.tolist() == [[[0, 0, 1]]]
+
+
+def test_a_schedule_of_ones_own_is_a_callable_with_a_final_value():
+    class Square:
+        final = 9.0
+
+        def __call__(self, step):
+            return float((1 + min(step, 2)) ** 2)
+
+    annealing = ThresholdAnnealing(two_layers(), Square())
+    annealing.step()
+    assert annealing.thresholds()["layers.0.lif"] == 4.0
+    annealing.finish()
+    assert annealing.thresholds()["layers.0.lif"] == 9.0
+
+
+def test_thresholds_are_the_float32_of_the_schedule():
+    annealing = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.3))
+    annealing.step()
+    assert annealing.thresholds()["layers.1.lif"] == as_float32(Relax(0.5, 2.0, 0.3)(1))

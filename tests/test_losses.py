@@ -1,0 +1,99 @@
+"""The two losses, by hand."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bitspike import count_loss, trace_loss
+
+
+def spikes_of(counts, steps, dtype=torch.float32):
+    """[T, B, C] with the given counts [B, C], spikes at the end of time."""
+    counts = torch.tensor(counts)
+    return (torch.arange(steps).view(-1, 1, 1) >= steps - counts).to(dtype)
+
+
+def test_count_loss_by_hand():
+    # T=10: targets 8 (right) and 2; errors 5-8, 2-2, 3-2 and 0-2, 9-2, 7-8: squares 9, 0, 1, 4, 49, 1 over 6, over T
+    spikes = spikes_of([[5, 2, 3], [0, 9, 7]], 10)
+    loss = count_loss(spikes, torch.tensor([0, 2]))
+    assert loss.item() == pytest.approx((9 + 0 + 1 + 4 + 49 + 1) / 6 / 10, rel=1e-6)
+
+
+def test_the_right_counts_cost_nothing():
+    labels = torch.tensor([1, 0])
+    assert count_loss(spikes_of([[20, 80], [80, 20]], 100), labels) == 0
+    assert count_loss(spikes_of([[5, 90], [90, 5]], 100), labels, correct=0.9, incorrect=0.05) == 0
+
+
+def test_targets_are_whole_spikes_rounded_down():
+    # T=7: 0.8*7 = 5.6 -> 5 and 0.2*7 = 1.4 -> 1
+    assert count_loss(spikes_of([[5, 1]], 7), torch.tensor([0])) == 0
+
+
+def test_the_rates_are_arguments():
+    # T=4, targets 4 and 0; counts 2 and 1: (4 + 1) / 2 / 4
+    assert count_loss(spikes_of([[2, 1]], 4), torch.tensor([0]), 1.0, 0.0).item() == 5 / 8
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
+def test_labels_of_any_whole_dtype(dtype):
+    assert count_loss(spikes_of([[8, 2]], 10), torch.tensor([0], dtype=dtype)) == 0
+
+
+def test_every_spike_of_a_count_has_the_same_gradient():
+    spikes = spikes_of([[5, 2], [0, 9]], 10).requires_grad_()
+    count_loss(spikes, torch.tensor([0, 1])).backward()
+    # d/dn of (n - target)**2 / (B*C*T) at every time step
+    expected = 2 * torch.tensor([[5.0 - 8, 0], [0 - 2, 9 - 8]]) / 4 / 10
+    torch.testing.assert_close(spikes.grad, expected.expand(10, 2, 2))
+
+
+@given(st.integers(1, 30), st.integers(1, 4), st.integers(1, 5), st.integers(0, 1000))
+def test_count_loss_is_its_formula(steps, batch, classes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    spikes = torch.randint(0, 2, (steps, batch, classes), generator=generator).float()
+    labels = torch.randint(0, classes, (batch,), generator=generator)
+    total = 0.0
+    for b in range(batch):
+        for c in range(classes):
+            target = int(0.8 * steps) if c == labels[b] else int(0.2 * steps)
+            total += (spikes[:, b, c].sum().item() - target) ** 2
+    assert count_loss(spikes, labels).item() == pytest.approx(total / (batch * classes) / steps, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_spikes_are_counted_in_full(dtype):
+    # 301 spikes where none are wanted: 301**2 overflows float16, and 301 does not exist in bfloat16.
+    loss = count_loss(spikes_of([[301, 301]], 301, dtype), torch.tensor([0]), 1.0, 0.0)
+    assert loss.item() == 301**2 / 2 / 301
+
+
+def test_trace_loss_by_hand():
+    # [T=3, B=2]: squares 1, 4 | 0, 1 | 9, 0; mean over the batch, sum over time
+    membrane = torch.tensor([[1.0, -2], [3, 4], [0, 3]])
+    target = torch.tensor([0.0, 3, 3])
+    assert trace_loss(membrane, target).item() == (1 + 4) / 2 + (0 + 1) / 2 + (9 + 0) / 2
+
+
+def test_a_trace_of_one_membrane_is_summed_over_time():
+    assert trace_loss(torch.tensor([1.0, 2, 3]), torch.tensor([1.0, 0, 5])).item() == 0 + 4 + 4
+
+
+def test_a_target_for_every_neuron_is_the_same_when_they_agree():
+    membrane, target = torch.randn(5, 2, 3), torch.randn(5)
+    full = target.view(5, 1, 1).expand(5, 2, 3)
+    assert torch.equal(trace_loss(membrane, target), trace_loss(membrane, full))
+
+
+def test_a_target_for_every_neuron_is_met_where_it_stands():
+    target = torch.randn(5, 2, 3)
+    assert trace_loss(target.clone(), target) == 0
+    assert trace_loss(target.flip(2), target) > 0
+
+
+def test_the_gradient_of_the_trace_pulls_towards_the_target():
+    membrane = torch.zeros(2, 2, requires_grad=True)
+    trace_loss(membrane, torch.tensor([3.0, -1.0])).backward()
+    assert membrane.grad.tolist() == [[-3, -3], [1, 1]]

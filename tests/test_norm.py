@@ -1,0 +1,115 @@
+"""Batch norm per time step is PyTorch's, called T times; a constant current takes the closed form."""
+
+import pytest
+import torch
+from torch import nn
+
+from bitspike.nn import SharedBatchNorm2d, StepBatchNorm2d
+
+STEPS, SHAPE = 6, (3, 4, 5, 5)
+
+
+def twins(cls, **kwargs):
+    """A layer of ours and PyTorch's, with the same parameters that are not their defaults."""
+    ours, theirs = cls(4, **kwargs), nn.BatchNorm2d(4, **kwargs)
+    with torch.no_grad():
+        ours.weight.copy_(torch.randn(4))
+        ours.bias.copy_(torch.randn(4))
+    theirs.load_state_dict(ours.state_dict())
+    return ours, theirs
+
+
+def assert_same_statistics(ours, theirs, **tolerance):
+    for name in ("running_mean", "running_var", "num_batches_tracked"):
+        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), **tolerance)
+
+
+EXACT = {"rtol": 0, "atol": 0}
+
+
+@pytest.mark.parametrize("momentum", [0.1, 0.37])
+def test_a_step_norm_is_pytorchs_called_each_step(momentum):
+    ours, theirs = twins(StepBatchNorm2d, momentum=momentum)
+    x, weights = torch.randn(STEPS, *SHAPE) * 3 + 1, torch.randn(STEPS, *SHAPE)
+    mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, wanted = ours(mine), torch.stack([theirs(step) for step in other.unbind()])
+    assert torch.equal(out, wanted)
+    assert_same_statistics(ours, theirs, **EXACT)
+    assert ours.num_batches_tracked == STEPS
+    (out * weights).sum().backward()
+    (wanted * weights).sum().backward()
+    assert torch.equal(mine.grad, other.grad)
+    assert torch.equal(ours.weight.grad, theirs.weight.grad)
+    assert torch.equal(ours.bias.grad, theirs.bias.grad)
+
+
+def test_steps_have_their_own_statistics():
+    x = torch.randn(STEPS, *SHAPE) * torch.arange(1, STEPS + 1).view(-1, 1, 1, 1, 1)
+    out = StepBatchNorm2d(4)(x)
+    torch.testing.assert_close(out.std((1, 3, 4), unbiased=False), torch.ones(STEPS, 4), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 100])
+@pytest.mark.parametrize("momentum", [0.1, 1.0])
+def test_a_constant_current_moves_the_averages_as_t_calls_do(steps, momentum):
+    ours, theirs = twins(StepBatchNorm2d, momentum=momentum)
+    x = torch.randn(SHAPE) * 3 + 1
+    out = ours(x, steps)
+    for _ in range(steps):
+        wanted = theirs(x)
+    assert torch.equal(out, wanted)
+    assert_same_statistics(ours, theirs, rtol=1e-6, atol=1e-6)
+    assert ours.num_batches_tracked == steps
+
+
+def test_a_constant_current_normalizes_like_a_repeated_one():
+    ours, other = (StepBatchNorm2d(4) for _ in range(2))
+    x = torch.randn(SHAPE) + 2
+    constant, repeated = x.clone().requires_grad_(), x.clone().requires_grad_()
+    weights = torch.randn(STEPS, *SHAPE)
+    out = ours(constant, STEPS)
+    sequence = other(repeated.expand(STEPS, *SHAPE))
+    assert torch.equal(out.expand(STEPS, *SHAPE), sequence)
+    assert_same_statistics(ours, other, rtol=1e-6, atol=1e-6)
+    (out * weights).sum().backward()
+    (sequence * weights).sum().backward()
+    torch.testing.assert_close(constant.grad, repeated.grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [StepBatchNorm2d, SharedBatchNorm2d])
+def test_evaluation_uses_the_running_averages_and_leaves_them(cls):
+    ours, theirs = twins(cls)
+    with torch.no_grad():
+        for layer in (ours, theirs):
+            layer.running_mean.copy_(torch.tensor([1.0, -1.0, 0.5, 2.0]))
+            layer.running_var.copy_(torch.tensor([1.0, 2.0, 0.5, 4.0]))
+            layer.eval()
+    x = torch.randn(STEPS, *SHAPE)
+    assert torch.equal(ours(x), torch.stack([theirs(step) for step in x]))
+    assert torch.equal(ours(x[0], STEPS), theirs(x[0]))
+    assert_same_statistics(ours, theirs, **EXACT)
+
+
+def test_a_shared_norm_folds_time_into_the_batch():
+    ours, theirs = twins(SharedBatchNorm2d)
+    x = torch.randn(STEPS, *SHAPE)
+    assert torch.equal(ours(x), theirs(x.flatten(0, 1)).view_as(x))
+    assert_same_statistics(ours, theirs, **EXACT)
+    assert ours.num_batches_tracked == 1
+
+
+def test_step_and_shared_are_different_models():
+    x = torch.randn(STEPS, *SHAPE) * torch.arange(1, STEPS + 1).view(-1, 1, 1, 1, 1)
+    assert (StepBatchNorm2d(4)(x) - SharedBatchNorm2d(4)(x)).abs().max() > 0.5
+
+
+def test_without_running_averages_training_still_normalizes_each_step():
+    x = torch.randn(STEPS, *SHAPE)
+    without = StepBatchNorm2d(4, track_running_stats=False)
+    assert torch.equal(without(x), StepBatchNorm2d(4)(x))
+
+
+def test_without_running_averages_evaluation_normalizes_each_step_too():
+    x = torch.randn(STEPS, *SHAPE) * torch.arange(1, STEPS + 1).view(-1, 1, 1, 1, 1)
+    without = StepBatchNorm2d(4, track_running_stats=False)
+    torch.testing.assert_close(without.eval()(x), StepBatchNorm2d(4)(x))

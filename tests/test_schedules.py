@@ -1,0 +1,92 @@
+"""Schedules are the paper's recurrences in closed form."""
+
+import math
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bitspike import Constant, Linear, Relax, Schedule
+
+starts = st.floats(0.01, 50)
+gaps = st.floats(0.01, 50)
+rates = st.floats(1e-6, 1)
+steps = st.integers(0, 200)
+ALL = [Constant(2.0), Linear(1.0, 4.0, 8), Relax(1.0, 4.0, 0.1), Relax.from_tau(1.0, 4.0, 30)]
+
+
+@given(starts, gaps, rates, steps)
+def test_relax_is_the_papers_recurrence(start, gap, rate, k):
+    theta, stop = start, start + gap
+    for _ in range(k):
+        theta += rate * (stop - theta)
+    assert Relax(start, stop, rate)(k) == pytest.approx(theta, rel=1e-9)
+
+
+def test_relax_by_hand():
+    assert [Relax(1.0, 9.0, 0.5)(k) for k in range(5)] == [1.0, 5.0, 7.0, 8.0, 8.5]
+    assert [Relax(1.0, 9.0, 0.25)(k) for k in range(3)] == [1.0, 3.0, 4.5]
+
+
+def test_relax_of_rate_one_arrives_after_one_iteration():
+    assert [Relax(1.0, 3.0, 1.0)(k) for k in range(3)] == [1.0, 3.0, 3.0]
+
+
+@given(starts, gaps, st.floats(0.1, 1e5))
+def test_from_tau_uses_the_rate_of_the_differential_equation(start, gap, tau):
+    assert Relax.from_tau(start, start + gap, tau).rate == pytest.approx(1 - math.exp(-1 / tau), rel=1e-9)
+
+
+@pytest.mark.parametrize("tau", [1, 7, 1000])
+def test_from_tau_leaves_one_part_in_e_after_tau_iterations(tau):
+    schedule = Relax.from_tau(2.0, 5.0, tau)
+    assert schedule(tau) == pytest.approx(5.0 - 3.0 / math.e)
+    assert schedule(2 * tau) == pytest.approx(5.0 - 3.0 / math.e**2)
+
+
+def test_a_longer_tau_is_slower():
+    # The paper's text has exp(-1/tau), with which a slower relaxation would jump further.
+    values = [Relax.from_tau(1.0, 2.0, tau)(1) for tau in (1, 10, 100, 1000)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] < 1.0011
+
+
+@given(starts, gaps, rates, st.integers(1, 100), steps)
+def test_a_rise_never_falls_and_stays_between_its_ends(start, gap, rate, length, k):
+    for schedule in (Relax(start, start + gap, rate), Linear(start, start + gap, length)):
+        now, later = schedule(k), schedule(k + 1)
+        assert start <= now * (1 + 1e-12)
+        assert now <= later <= schedule.final == start + gap
+
+
+@given(starts, gaps, st.integers(1, 1000))
+def test_linear_ends_exactly_and_stays(start, gap, length):
+    schedule = Linear(start, start + gap, length)
+    assert schedule(0) == start
+    assert schedule(length) == schedule(length + 1) == schedule(10 * length) == start + gap
+
+
+def test_linear_rises_by_the_same_amount_each_iteration():
+    assert [Linear(1.0, 3.0, 4)(k) for k in range(7)] == [1.0, 1.5, 2.0, 2.5, 3.0, 3.0, 3.0]
+
+
+@given(starts, steps)
+def test_constant_is_constant(value, k):
+    assert Constant(value)(k) == Constant(value).final == value
+
+
+@pytest.mark.parametrize("schedule", ALL, ids=repr)
+def test_final_is_the_limit(schedule):
+    assert schedule(100_000) == pytest.approx(schedule.final, rel=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ALL, ids=repr)
+def test_a_schedule_is_a_value(schedule):
+    assert isinstance(schedule, Schedule)
+    # Annealing saves the representation to refuse a state of other schedules: it must tell everything.
+    names = {"Constant": Constant, "Linear": Linear, "Relax": Relax}
+    assert eval(repr(schedule), names) == schedule
+    assert len({schedule, eval(repr(schedule), names)}) == 1
+    with pytest.raises(FrozenInstanceError):
+        setattr(schedule, fields(schedule)[0].name, 3.0)
