@@ -1,5 +1,6 @@
 """The temporal coding task on few iterations: its mathematics, its files, its command."""
 
+import base64
 import json
 import math
 from dataclasses import replace
@@ -26,6 +27,12 @@ def test_target_rises_straight_to_ten_percent_above_theta_at_75_then_is_zero():
     assert target[75] == pytest.approx(55.0)
     assert target[30] == pytest.approx(22.0)
     assert torch.equal(target[76:], torch.zeros(24))
+
+
+def test_the_target_crosses_theta_at_69():
+    target = coding.target_trace(50.0)
+    assert coding.CROSSING_TIME == 69
+    assert target[68] < 50.0 <= target[69]
 
 
 def test_target_is_snntorchs_but_for_its_overshoot():
@@ -188,6 +195,10 @@ def test_page_is_self_contained_and_cannot_be_broken_out_of(tmp_path):
     data = json.loads(page[start : page.index("</script>", start)])
     assert data["panels"][0]["title"] == "</script><b>title"
     assert data["panels"][0]["iterations"] == [0, 3]
+
+
+def test_spikes_travel_as_bits_the_first_lowest():
+    assert base64.b64decode(pictures._packed(torch.tensor([1, 0, 0, 1, 0, 0, 0, 0, 0, 1]))) == bytes([0b1001, 0b10])
 
 
 def test_frames_run_from_first_to_last_and_get_sparser():

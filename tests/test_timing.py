@@ -17,12 +17,18 @@ def test_statistics_by_hand():
     s = timing_statistics(torch.stack([first, second]), target=7, last=2)
     assert s.exact == pytest.approx(2 / 6)
     assert s.near == pytest.approx(3 / 6)
+    assert s.due == pytest.approx(3 / 6)
     assert s.alone == pytest.approx(2 / 6)
     assert s.active == pytest.approx(4 / 6)
     assert s.spikes == pytest.approx(6 / 6)
     assert s.first_spike == pytest.approx((7 + 2 + 6 + 7) / 4)
     assert s.seeds_near == 1
     assert s.seeds_silent == 1
+
+
+def test_a_spike_is_due_from_the_step_before_the_crossing_to_the_one_after_the_target():
+    spikes = torch.stack([at(3), at(4), at(8), at(9)], 1)[None]
+    assert timing_statistics(spikes, target=7, last=1, crossing=5).due == 0.5
 
 
 def test_only_the_last_iterations_count():

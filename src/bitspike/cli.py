@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+Begin = Callable[[str, int], Callable[[], None]]
 
 
 class Reproducible(StrEnum):
@@ -66,45 +70,49 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Redo a result of the paper: train, test its claims, and write figure, animation, page and numbers."""
-    from bitspike.experiments.coding_report import Progress as Stages
     from bitspike.experiments.coding_report import reproduce_coding
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()
     out = out or Path("runs") / what.value
-    # Progress goes to stderr, so that --json leaves stdout to the summary.
-    with _progress() as bars:
-        task = bars.add_task("", total=1)
-
-        def begin(stage: str, steps: int) -> None:
-            bars.reset(task, total=steps, description=stage)
-
-        summary = reproduce_coding(
-            out,
-            seeds=seeds,
-            iterations=iterations,
-            cases=case,
-            loss=loss.value,
-            animation=animation,
-            command=shlex.join(["bitspike", *sys.argv[1:]]),
-            progress=Stages(begin, lambda: bars.advance(task)),
+    try:
+        summary = _with_bars(
+            lambda begin: reproduce_coding(
+                out,
+                seeds=seeds,
+                iterations=iterations,
+                cases=case,
+                loss=loss.value,
+                animation=animation,
+                command=shlex.join(["bitspike", *sys.argv[1:]]),
+                progress=begin,
+            )
         )
+    except KeyboardInterrupt:
+        typer.echo(f"bitspike: interrupted; nothing was written to {out}", err=True)
+        raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show_coding(summary, out, animation)
 
 
-def _progress() -> Progress:
-    return Progress(
+def _with_bars(job: Callable[[Begin], dict[str, Any]]) -> dict[str, Any]:
+    """Run a job that is given how to begin a bar; they go to stderr, so that --json leaves stdout to the result."""
+    columns = (
         TextColumn("{task.description:<36}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
     )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+
+        def begin(stage: str, steps: int) -> Callable[[], None]:
+            task = bars.add_task(stage, total=steps)
+            return lambda: bars.advance(task)
+
+        return job(begin)
 
 
 def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
@@ -113,12 +121,12 @@ def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
         title=f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}", title_justify="left"
     )
     table.add_column("case", no_wrap=True)
-    for heading in ("t=75", "within 1", "active", "spikes", "dead", "loss"):
+    for heading in ("t=75", "within 1", "t=69-75", "active", "spikes", "dead", "loss"):
         table.add_column(heading, justify="right")
     for name, case in summary["cases"].items():
         table.add_row(
             name,
-            *(f"{case[key]:.0%}" for key in ("exact", "near", "active")),
+            *(f"{case[key]:.0%}" for key in ("exact", "near", "due", "active")),
             f"{case['spikes']:.1f}",
             f"{case['hidden_dead']:.0%}",
             f"{case['final_loss_median']:.4g}",

@@ -13,7 +13,8 @@ class TimingStatistics:
 
     exact: float  # share of iterations with a spike at the target time
     near: float  # ... within one step of it
-    alone: float  # ... within one step of it, and no other spike
+    due: float  # ... between the step before the target trace crosses the threshold and the one after its peak
+    alone: float  # ... within one step of the target time, and no other spike
     active: float  # ... with any spike
     spikes: float  # output spikes an iteration
     first_spike: float | None  # mean time of the first spike, where there is one
@@ -25,8 +26,11 @@ class TimingStatistics:
         return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 
-def timing_statistics(spikes: Tensor, target: int, last: int) -> TimingStatistics:
-    """Statistics of `spikes [K, T, S]` (iterations, time, seeds) over the last `last` iterations."""
+def timing_statistics(spikes: Tensor, target: int, last: int, crossing: int | None = None) -> TimingStatistics:
+    """Statistics of `spikes [K, T, S]` (iterations, time, seeds) over the last `last` iterations.
+
+    `crossing` is the time from which a membrane on its target trace would fire; the target time if not given.
+    """
     iterations, steps, _ = spikes.shape
     if not 1 <= last <= iterations:
         raise ValueError(f"timing_statistics: last must be in 1..{iterations} (the iterations), but is {last!r}")
@@ -35,11 +39,13 @@ def timing_statistics(spikes: Tensor, target: int, last: int) -> TimingStatistic
     window = spikes[-last:]
     count = window.sum(1)
     near = window[:, max(target - 1, 0) : target + 2].amax(1)
+    due = window[:, max((target if crossing is None else crossing) - 1, 0) : target + 2].amax(1)
     active = count > 0
     first = window.argmax(1)[active]
     return TimingStatistics(
         exact=window[:, target].mean().item(),
         near=near.mean().item(),
+        due=due.mean().item(),
         alone=((near > 0) & (count == 1)).float().mean().item(),
         active=active.float().mean().item(),
         spikes=count.mean().item(),

@@ -184,7 +184,7 @@ def write_figure(cases: Sequence[Traces], iterations: Sequence[int], path: Path)
     plt = _matplotlib()
     figure = draw(cases, iterations)
     try:
-        return write_atomically(path, lambda to: figure.savefig(to, dpi=150))
+        return write_atomically(path, lambda to: figure.savefig(to, dpi=120))
     finally:
         plt.close(figure)
 
@@ -197,13 +197,21 @@ def _quantized(values: Tensor, limits: tuple[float, float]) -> str:
     return base64.b64encode(steps.contiguous().numpy().tobytes()).decode()
 
 
+def _packed(bits: Tensor) -> str:
+    """Eight bits a byte, the first lowest, in base64."""
+    flat = bits.flatten().to(torch.uint8)
+    flat = torch.nn.functional.pad(flat, (0, -len(flat) % 8)).view(-1, 8)
+    octets = (flat << torch.arange(8, dtype=torch.uint8)).sum(1).to(torch.uint8)
+    return base64.b64encode(octets.numpy().tobytes()).decode()
+
+
 def write_page(cases: Sequence[Traces], path: Path, *, heading: str, every: int = 5, seeds: int = 5) -> Path:
     """A self-contained HTML page: a slider over iterations, the membrane of a chosen seed, spikes of all seeds."""
     panels = []
     for traces in cases:
         kept = sorted({*range(0, len(traces.theta), every), len(traces.theta) - 1})
         membrane = traces.membrane[kept][..., :seeds].permute(2, 0, 1)  # [S, K, T]
-        spikes = traces.spikes[kept].permute(0, 2, 1).to(torch.uint8)  # [K, S, T]
+        spikes = traces.spikes[kept].permute(0, 2, 1)  # [K, S, T]
         panels.append(
             {
                 "title": traces.title,
@@ -213,7 +221,7 @@ def write_page(cases: Sequence[Traces], path: Path, *, heading: str, every: int 
                 "theta": [round(traces.theta[k].item(), 4) for k in kept],
                 "target": [round(v, 4) for v in traces.target.tolist()],
                 "membrane": _quantized(membrane, traces.limits),
-                "spikes": base64.b64encode(spikes.contiguous().numpy().tobytes()).decode(),
+                "spikes": _packed(spikes),
                 "allSeeds": spikes.shape[1],
                 "shownSeeds": membrane.shape[0],
             }

@@ -5,6 +5,7 @@ All seeds of a case train as one batch of independent networks: a seed's numbers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,9 @@ from bitspike.schedules import Schedule
 
 INPUTS, HIDDEN, STEPS = 100, 1000, 100  # 100-1000-1 neurons, 100 time steps: Sec. 4.1
 TARGET_TIME = 75
+OVERSHOOT = 0.1
+# The trace reaches theta before its peak, so a membrane that follows it may rightly fire from here on.
+CROSSING_TIME = math.ceil(TARGET_TIME / (1 + OVERSHOOT))
 SLOPE, LEARNING_RATE, MOMENTUM = 5.0, 1e-3, 0.9  # the appendix' table of the temporal coding task
 
 
@@ -41,10 +45,10 @@ class Case:
     learning_rate: float = LEARNING_RATE
 
 
-def target_trace(theta: float, *, overshoot: float = 0.1) -> Tensor:
-    """`[T]`: a straight rise from 0 to (1 + overshoot) * theta at the target time, 0 after it."""
+def target_trace(theta: float) -> Tensor:
+    """`[T]`: a straight rise from 0 to 1.1 * theta at the target time, 0 after it."""
     t = torch.arange(STEPS, dtype=torch.float32)
-    return torch.where(t <= TARGET_TIME, t / TARGET_TIME * (1 + overshoot) * theta, 0.0)
+    return torch.where(t <= TARGET_TIME, t / TARGET_TIME * (1 + OVERSHOOT) * theta, 0.0)
 
 
 class SeedBatch(nn.Module):
