@@ -121,7 +121,7 @@ def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
         title=f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}", title_justify="left"
     )
     table.add_column("case", no_wrap=True)
-    for heading in ("t=75", "within 1", "t=69-75", "active", "spikes", "dead", "loss"):
+    for heading in ("t=75", "within 1", "t=68-76", "active", "spikes", "dead", "loss"):
         table.add_column(heading, justify="right")
     for name, case in summary["cases"].items():
         table.add_row(

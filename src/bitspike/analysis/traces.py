@@ -184,7 +184,7 @@ def write_figure(cases: Sequence[Traces], iterations: Sequence[int], path: Path)
     plt = _matplotlib()
     figure = draw(cases, iterations)
     try:
-        return write_atomically(path, lambda to: figure.savefig(to, dpi=120))
+        return write_atomically(path, lambda to: figure.savefig(to, dpi=100))
     finally:
         plt.close(figure)
 

@@ -185,7 +185,7 @@ def claims(histories: dict[str, History]) -> list[dict[str, Any]]:
 
     def at_400(h: History) -> tuple[bool, str]:
         s = _statistics(h, slice(380, 420))
-        where = f"within 1 of t={TARGET_TIME} in {s.near:.0%}, in {CROSSING_TIME}-{TARGET_TIME} in {s.due:.0%}"
+        where = f"within 1 of t={TARGET_TIME} in {s.near:.0%}, in {CROSSING_TIME - 1}-{TARGET_TIME + 1} in {s.due:.0%}"
         return s.near > 0.5, f"iterations 380-420: {where}, {s.spikes:.1f} spikes"
 
     def stays(h: History) -> tuple[bool, str]:
