@@ -1,5 +1,8 @@
 """Optimizer step, then threshold step: iteration k runs with schedule(k), and nothing else moves."""
 
+import copy as copying
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -265,3 +268,44 @@ def test_thresholds_are_the_float32_of_the_schedule():
     annealing = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.3))
     annealing.step()
     assert annealing.thresholds()["layers.1.lif"] == as_float32(Relax(0.5, 2.0, 0.3)(1))
+
+
+class Halving:
+    """A schedule of a user's own, without a repr that says anything."""
+
+    def __call__(self, step):
+        return 4.0 - 2.0**-step
+
+    final = 4.0
+
+
+@pytest.mark.parametrize(
+    ("saved", "loaded"),
+    [(Relax(5, 50, 0.005), Relax(5.0, 50.0, 0.005)), (Halving(), Halving())],
+    ids=["whole numbers", "a schedule of one's own"],
+)
+def test_equal_schedules_resume_however_they_are_written(saved, loaded):
+    first, second = (ThresholdAnnealing(build("4-3-2"), schedule) for schedule in (saved, loaded))
+    first.step()
+    second.load_state_dict(first.state_dict())
+    assert second.thresholds() == first.thresholds()
+
+
+def test_finish_can_be_for_a_while():
+    annealing = ThresholdAnnealing(build("4-3"), Relax(2.0, 8.0, 0.5))
+    annealing.step()
+    with annealing.finish():
+        assert annealing.thresholds() == {"layers.0.lif": 8.0}
+    assert annealing.thresholds() == {"layers.0.lif": 5.0}
+    annealing.finish()
+    assert annealing.thresholds() == {"layers.0.lif": 8.0}
+
+
+def test_a_copy_anneals_its_own_network():
+    net = build("4-3")
+    annealing = ThresholdAnnealing(net, Relax(2.0, 8.0, 0.5))
+    for copy in (copying.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))):
+        other, its_own = copy((net, annealing))
+        its_own.step()
+        assert other.layers[0].lif.theta == 5.0
+        assert net.layers[0].lif.theta == 2.0

@@ -256,7 +256,7 @@ class TestMixedNetworks:
         annealing.step()
         resumed.step()
         assert resumed.thresholds() == annealing.thresholds()
-        with pytest.raises(ValueError, match="saved with the schedules"):
+        with pytest.raises(ValueError, match="saved with other schedules"):
             ThresholdAnnealing(fresh, Relax(1.0, 4.0, 0.25)).load_state_dict(state)
 
 

@@ -178,6 +178,18 @@ SCAN = [
         "lif: state.adaptation | [3] | state=None",
     ),
     case(
+        "state elsewhere", ValueError, lambda: run(state=LIFState(*[torch.zeros(2, 3, device="meta")] * 2)),
+        "lif: state.membrane | meta | cpu | move",
+    ),
+    case(
+        "state of nothing", TypeError, lambda: run(state=LIFState(None, None)),
+        "lif: state.membrane | tensor | None | state=None",
+    ),
+    case(
+        "recurrent elsewhere", ValueError, lambda: run(recurrent=torch.zeros(3, 3, device="meta")),
+        "lif: recurrent | meta | cpu | move",
+    ),
+    case(
         "state a pair", TypeError, lambda: run(state=(torch.zeros(2, 3), torch.zeros(2, 3))),
         "lif: state | LIFState | tuple",
     ),
@@ -212,11 +224,11 @@ SCAN = [
     ),
     case(
         "float64 in c", ValueError, lambda: run(CURRENT.double(), backend="c"),
-        "lif: backend 'c' | float64, not float32 | backend='auto'",
+        "lif: backend 'c' | float64, not float32 | use 'auto'",
     ),
     case(
         "recurrent in c", ValueError, lambda: run(recurrent=torch.ones(3, 3), backend="c"),
-        "lif: backend 'c' | recurrent | backend='auto'",
+        "lif: backend 'c' | recurrent | use 'auto'",
     ),
     case("integer weights", TypeError, lambda: binarize(torch.tensor([1])), "binarize: w | int64 | w.float()"),
     case("clip 0", ValueError, lambda: binarize(torch.ones(1), 0.0), "binarize: clip | > 0 | is 0.0 | None never"),
@@ -246,6 +258,7 @@ LAYERS = [
         "betas of another number", ValueError, lambda: LIF(torch.tensor([0.5, 0.5]), neurons=3),
         "LIF: beta | [2] | 3",
     ),
+    case("layer of 2.5 neurons", ValueError, lambda: LIF(neurons=2.5), "LIF: neurons | >= 1 | 2.5"),
     case("layer of 0 neurons", ValueError, lambda: LIF(neurons=0), "LIF: neurons | >= 1 | is 0"),
     case(
         "layer of -1 neurons", ValueError, lambda: LIF(neurons=-1),
@@ -381,7 +394,14 @@ NETWORKS = [
         "bytes", TypeError, lambda: images()(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)),
         "SpikingNetwork: input | floating point | uint8 | x.float() | 255",
     ),
-    case("static input, 0 steps", ValueError, lambda: network()(torch.rand(2, 6), steps=0), "lif: steps | >= 1 | is 0"),
+    case(
+        "2.5 steps", ValueError, lambda: network(dropout=0.5)(torch.rand(2, 6), steps=2.5),
+        "SpikingNetwork: steps | whole | is 2.5",
+    ),
+    case(
+        "static input, 0 steps", ValueError, lambda: network()(torch.rand(2, 6), steps=0),
+        "SpikingNetwork: steps | >= 1 | is 0",
+    ),
     case(
         "steps of a sequence", ValueError, lambda: network()(torch.rand(5, 2, 6), steps=4),
         "SpikingNetwork: | sequence of 5 | steps=4 | leave it out",
@@ -466,8 +486,8 @@ ANNEALING = [
     case("step -1", ValueError, lambda: loaded(step=-1), "ThresholdAnnealing: the state's step | >= 0 | is -1"),
     case("step 1.5", ValueError, lambda: loaded(step=1.5), "ThresholdAnnealing: the state's step | whole | is 1.5"),
     case(
-        "other schedules", ValueError, lambda: loaded(schedules={"layers.0.lif": "Constant(value=9.0)"}),
-        "ThresholdAnnealing: the state | value=9.0 | value=1.0 | create it with the saved ones",
+        "other schedules", ValueError, lambda: loaded(schedules={"layers.0.lif": [9.0, 9.0, 9.0, 9.0]}),
+        "ThresholdAnnealing: the state | [9.0, | [1.0, | create it with the saved ones",
     ),
 ]  # fmt: skip
 
@@ -532,6 +552,10 @@ LOSSES = [
         "trace_loss: target | [4, 5] | [4, 1]",
     ),
     case(
+        "target a list", TypeError, lambda: trace_loss(torch.ones(2), [1.0, 2.0]),
+        "trace_loss: target | tensor | list",
+    ),
+    case(
         "membrane that was not kept", TypeError, lambda: trace_loss(None, torch.ones(4)),
         "trace_loss: membrane | None | keep_membrane",
     ),
@@ -588,7 +612,7 @@ def test_every_backend_refuses_what_is_not_finite(backend):
 
 def test_a_missing_kernel_says_why(monkeypatch):
     monkeypatch.setattr("bitspike.ops.lif_c._library", lambda: None)
-    with pytest.raises(ValueError, match=r"lif: backend 'c' cannot run.*no C compiler.*backend='auto'"):
+    with pytest.raises(ValueError, match=r"lif: backend 'c' cannot run.*missing or out of date.*use 'auto'"):
         run(backend="c")
 
 

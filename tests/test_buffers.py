@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.ops.buffers import BufferPool
+from bitspike import lif
+from bitspike.ops.buffers import BufferPool, _keep_from_environment, keep_freed_memory
 
 COUNT = 1 << 18  # floats: a megabyte, the least that is recycled
 BYTES = 4 * COUNT
@@ -158,3 +159,31 @@ def test_buffers_are_float32_whatever_pytorchs_default(pool):
 
 def test_a_buffer_of_no_dimensions(pool):
     assert pool.empty(()).shape == ()
+
+
+def test_large_outputs_can_be_changed_in_place():
+    # As small ones can: a view as an output of an autograd function could not.
+    current = torch.ones(100, 3, 1024, requires_grad=True)
+    out = lif(current, beta=0.5, theta=1.0, slope=1.0, backend="auto")
+    assert out.spikes.nbytes >= 1 << 20
+    out.spikes.mul_(2).sum().backward()
+    assert current.grad is not None
+
+
+def test_batches_of_about_one_size_share_buffers(pool):
+    first = pool.empty((1000, 1000))
+    where = first.data_ptr()
+    del first
+    assert pool.empty((1000, 1001)).data_ptr() == where
+
+
+@pytest.mark.parametrize("text", ["-1", "1g", "", "1.5"])
+def test_a_wrong_size_in_the_environment_is_said(monkeypatch, text):
+    monkeypatch.setenv("BITSPIKE_CPU_CACHE_MB", text)
+    with pytest.raises(ValueError, match="BITSPIKE_CPU_CACHE_MB must be a whole number"):
+        _keep_from_environment()
+
+
+def test_keeping_freed_memory_changes_no_number():
+    keep_freed_memory()
+    assert torch.ones(1 << 20).sum() == 1 << 20

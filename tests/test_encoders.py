@@ -78,3 +78,11 @@ def test_latency_fires_once_and_the_stronger_never_later(values, steps):
     assert spikes.sum(0).eq(1).all()
     times = spikes.argmax(0).tolist()
     assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_small_rates_are_not_rounded_up_in_half_precision(dtype):
+    rates = torch.full((1_000_000,), 1e-4, dtype=dtype)
+    spikes = poisson(rates, 1, generator=torch.Generator().manual_seed(0))
+    assert spikes.dtype == dtype
+    assert spikes.float().mean().item() == pytest.approx(1e-4, rel=0.4)

@@ -151,7 +151,7 @@ def test_a_recurrent_layer_learns_a_decay_for_every_neuron():
 
 
 def test_layers_say_what_they_are():
-    assert repr(LIF(0.5, 1.5, slope=3.0)) == "LIF(beta=0.5, theta=1.5, slope=3)"
+    assert repr(LIF(0.5, 1.5, slope=3.0)) == "LIF(beta=0.5, theta=1.5, slope=3, surrogate_center='initial')"
     assert "(learnt)" in repr(LIF(0.5, learn_beta=True))
     assert "[0.25..1]" in repr(LIF(torch.tensor([0.25, 1.0])))
 
@@ -164,3 +164,32 @@ def test_a_copy_is_its_own_layer(layer):
     other.set_theta(9.0, initial=9.0)
     assert layer.theta.item() != 9.0
     layer(current(3, 1, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_thresholds_and_decays_stay_float32_in_half_precision(dtype):
+    layer = LIF(0.99, 15.983).to(dtype)
+    assert layer.theta.item() == torch.tensor(15.983).item()
+    assert layer.beta.item() == torch.tensor(0.99).item()
+    assert LIF(0.99).double().theta.dtype == torch.float64
+
+
+def test_autocast_does_not_reach_the_recurrent_products():
+    layer = RecurrentLIF(777, 0.5, 1.0)
+    current = torch.ones(5, 1, 777)
+    with torch.no_grad():
+        plain = layer(current)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            cast = layer(current)
+    assert torch.equal(plain.membrane, cast.membrane)
+
+
+def test_a_parameter_as_beta_is_a_value_not_a_graph():
+    layer = LIF(torch.nn.Parameter(torch.tensor(0.5)))
+    assert not layer.beta.requires_grad
+
+
+def test_a_detached_state_ends_the_graph():
+    out = LIF(0.5)(torch.ones(3, 1, 2, requires_grad=True))
+    assert out.state.membrane.requires_grad
+    assert not any(part.requires_grad for part in out.state.detach() if part is not None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
@@ -14,42 +14,40 @@ from bitspike.nn import LIF
 from bitspike.schedules import Schedule
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """A neuron layer of any library: how to read its threshold, and write (threshold, starting threshold)."""
+class _Ours:
+    """A bitspike layer: the surrogate's center is kept beside the threshold."""
 
-    module: nn.Module
-    read: Callable[[], float]
-    write: Callable[[float, float], None]
+    @staticmethod
+    def read(module: Any) -> float:
+        return float(module.theta)
 
-
-def _ours(module: LIF) -> _Layer:
-    return _Layer(module, lambda: module.theta.item(), lambda theta, initial: module.set_theta(theta, initial=initial))
-
-
-def _snntorch(module: Any) -> _Layer:
-    @torch.no_grad()
-    def write(theta: float, _initial: float) -> None:
-        if not module.threshold.is_floating_point():  # snnTorch keeps threshold=1 as a whole number
-            module.threshold = module.threshold.float()
-        module.threshold.fill_(theta)  # in place: a learnable threshold stays the optimizer's parameter
-
-    return _Layer(module, lambda: float(module.threshold.detach().float().mean()), write)
+    @staticmethod
+    def write(module: Any, theta: float, initial: float) -> None:
+        module.set_theta(theta, initial=initial)
 
 
-def _spikingjelly(module: Any) -> _Layer:
-    @torch.no_grad()
-    def write(theta: float, _initial: float) -> None:
-        if isinstance(module.v_threshold, Tensor):
-            module.v_threshold.fill_(theta)
-        else:
-            module.v_threshold = theta
+class _Attribute:
+    """A peer's layer: a number or tensor under some name."""
 
-    def read() -> float:
-        value = module.v_threshold
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read(self, module: Any) -> float:
+        value = getattr(module, self.name)
         return float(value.detach().float().mean()) if isinstance(value, Tensor) else float(value)
 
-    return _Layer(module, read, write)
+    @torch.no_grad()
+    def write(self, module: Any, theta: float, initial: float) -> None:
+        value = getattr(module, self.name)
+        if not isinstance(value, Tensor):
+            setattr(module, self.name, theta)
+            return
+        if not value.is_floating_point():  # snnTorch keeps threshold=1 as a whole number
+            setattr(module, self.name, value.float())
+        getattr(module, self.name).fill_(theta)  # in place: a learnable threshold stays the optimizer's parameter
+
+
+_Access = _Ours | _Attribute
 
 
 def _libraries(module: nn.Module) -> set[str]:
@@ -57,20 +55,22 @@ def _libraries(module: nn.Module) -> set[str]:
     return {base.__module__.partition(".")[0] for base in type(module).__mro__}
 
 
-def _as_layer(module: nn.Module) -> _Layer | None:
-    """The neuron layer a module is, without importing libraries that are not in use; None if it is something else."""
+def _access(module: nn.Module) -> _Access | None:
+    """How to reach a module's threshold, without importing libraries that are not in use; None if it has none."""
     if isinstance(module, LIF):
-        return _ours(module)
+        return _Ours()
     libraries = _libraries(module)
     if "snntorch" in libraries and isinstance(getattr(module, "threshold", None), Tensor):
-        return _snntorch(module)
+        return _Attribute("threshold")
     if "spikingjelly" in libraries and isinstance(getattr(module, "v_threshold", None), (int, float, Tensor)):
-        return _spikingjelly(module)
+        return _Attribute("v_threshold")
     return None
 
 
 class ThresholdAnnealing:
     """Raises the thresholds of `net` along `schedules`; call `.step()` once after each `optimizer.step()`.
+
+    Not before `loss.backward()`: PyTorch then refuses, since the backward pass needs the thresholds of the forward.
 
     `net` may hold layers of bitspike, snnTorch (`threshold`) and SpikingJelly (`v_threshold`), mixed too.
     `schedules` is one schedule for all, a list with one a neuron layer in module order, or a dict by
@@ -81,7 +81,7 @@ class ThresholdAnnealing:
     """
 
     def __init__(self, net: nn.Module, schedules: Schedule | Sequence[Schedule] | Mapping[str, Schedule]) -> None:
-        self._layers = {name: layer for name, m in net.named_modules() if (layer := _as_layer(m)) is not None}
+        self._layers = {name: (m, access) for name, m in net.named_modules() if (access := _access(m)) is not None}
         if not self._layers:
             raise ValueError(
                 "ThresholdAnnealing: the network has no neuron layer that can be annealed; bitspike LIF layers, "
@@ -131,19 +131,31 @@ class ThresholdAnnealing:
         self._finished = False
         self._write()
 
-    def finish(self) -> None:
-        """Write the final thresholds, as the paper uses at test time."""
+    def finish(self) -> AbstractContextManager[Any]:
+        """Write the final thresholds, as the paper uses at test time.
+
+        For good, or for a while in training: `with annealing.finish(): evaluate(net)` goes back to the
+        schedule afterwards.
+        """
         self._finished = True
+        self._write()
+        back = ExitStack()
+        back.callback(self._unfinish)
+        return back
+
+    def _unfinish(self) -> None:
+        self._finished = False
         self._write()
 
     def thresholds(self) -> dict[str, float]:
         """The threshold of every neuron layer now, by module name."""
-        return {name: layer.read() for name, layer in self._layers.items()}
+        return {name: access.read(module) for name, (module, access) in self._layers.items()}
 
     def _write(self) -> None:
         for name, schedule in self._schedules.items():
             theta = schedule.final if self._finished else schedule(self._step)
-            self._layers[name].write(theta, schedule(0))
+            module, access = self._layers[name]
+            access.write(module, theta, schedule(0))
 
     def state_dict(self) -> dict[str, Any]:
         """The iteration, and what is annealed: schedules are closed forms, so nothing else is needed."""
@@ -158,8 +170,9 @@ class ThresholdAnnealing:
             )
         if dict(state["schedules"]) != self._described():
             raise ValueError(
-                f"ThresholdAnnealing: the state was saved with the schedules {dict(state['schedules'])}, but this "
-                f"one has {self._described()}; create it with the saved ones to continue"
+                "ThresholdAnnealing: the state was saved with other schedules; thresholds at steps 0, 1, 1000 and in "
+                f"the end were {dict(state['schedules'])}, but are {self._described()} here; "
+                "create it with the saved ones to continue"
             )
         step = state["step"]
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
@@ -167,5 +180,6 @@ class ThresholdAnnealing:
         self._step, self._finished = step, bool(state["finished"])
         self._write()
 
-    def _described(self) -> dict[str, str]:
-        return {name: repr(schedule) for name, schedule in self._schedules.items()}
+    def _described(self) -> dict[str, list[float]]:
+        """Schedules by their values at a few steps: alike for any kind of schedule, and exact through JSON."""
+        return {name: [float(s(0)), float(s(1)), float(s(1000)), float(s.final)] for name, s in self._schedules.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -89,7 +90,7 @@ def reproduce(
             )
         )
     except KeyboardInterrupt:
-        typer.echo(f"bitspike: interrupted; nothing was written to {out}", err=True)
+        typer.echo(f"bitspike: interrupted; no summary was written to {out}", err=True)
         raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
@@ -146,10 +147,12 @@ def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
 
 
 def main() -> None:
-    """The `bitspike` command: what a user got wrong ends in one line, not in a traceback."""
+    """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
     try:
         app()
     except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
+        if os.environ.get("BITSPIKE_DEBUG"):
+            raise
         message = error.args[0] if isinstance(error, KeyError) and error.args else error
         typer.echo(f"bitspike: {message}", err=True)
         raise SystemExit(1) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol, runtime_checkable
 
 
@@ -18,7 +19,7 @@ class Schedule(Protocol):
 
 
 def _require_number(where: str, name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{where}: {name} must be a number, but is {value!r}")
 
 
@@ -124,6 +125,8 @@ class Relax:
 
     def __call__(self, step: int) -> float:
         _require_step("Relax", step)
+        if step == 0:
+            return self.start  # the form below may be a last bit off
         return self.stop - (self.stop - self.start) * (1.0 - self.rate) ** step
 
     @property

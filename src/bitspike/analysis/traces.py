@@ -41,17 +41,15 @@ class Traces:
         return -0.25 * top, 1.35 * top
 
 
-def _matplotlib() -> Any:
+def _figure(**options: Any) -> Figure:
+    """An empty figure that belongs to no window and no notebook."""
     try:
-        import matplotlib
+        from matplotlib.figure import Figure
     except ImportError:
         raise ModuleNotFoundError(
             "figures need matplotlib, which is not installed; run: pip install 'bitspike[report]'"
         ) from None
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    return plt
+    return Figure(**options)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
@@ -93,9 +91,8 @@ def _raster(axes: Axes, spikes: Tensor) -> None:
 
 def draw(cases: Sequence[Traces], iterations: Sequence[int], *, seed: int = 0) -> Figure:
     """A row a case: the target, then the membrane at each of `iterations`, its spikes in all seeds beneath."""
-    plt = _matplotlib()
     columns = len(iterations) + 1
-    figure = plt.figure(figsize=(2.5 * columns, 2.25 * len(cases) + 0.7), layout="constrained")
+    figure = _figure(figsize=(2.5 * columns, 2.25 * len(cases) + 0.7), layout="constrained")
     grid = figure.add_gridspec(len(cases) * 2, columns, height_ratios=[3.0, 1.0] * len(cases))
     for row, traces in enumerate(cases):
         top = figure.add_subplot(grid[2 * row, 0])
@@ -123,19 +120,19 @@ def draw(cases: Sequence[Traces], iterations: Sequence[int], *, seed: int = 0) -
                 beneath.set_ylabel("seeds", fontsize=7)
             if row == len(cases) - 1:
                 beneath.set_xlabel("time step", fontsize=8)
-    return figure  # type: ignore[no-any-return]
+    return figure
 
 
 def animate(
     cases: Sequence[Traces], path: Path, *, seed: int = 0, frames: int = 60, on_frame: Callable[[], None] = lambda: None
 ) -> Path:
     """A GIF of every case's membrane over training, its threshold line moving with the schedule."""
-    plt = _matplotlib()
-    from matplotlib.animation import PillowWriter
-
     columns = 4 if len(cases) > 6 else 3 if len(cases) > 4 else min(2, len(cases))
     rows = -(-len(cases) // columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(3.1 * columns, 2.2 * rows + 0.4), squeeze=False)
+    figure = _figure(figsize=(3.1 * columns, 2.2 * rows + 0.4))
+    from matplotlib.animation import PillowWriter
+
+    grid = figure.subplots(rows, columns, squeeze=False)
     figure.subplots_adjust(left=0.06, right=0.99, bottom=0.09, top=0.86, hspace=0.45, wspace=0.22)
     heading = figure.suptitle("", fontsize=10)
     moving = []
@@ -165,10 +162,7 @@ def animate(
                 writer.grab_frame()
                 on_frame()
 
-    try:
-        return write_atomically(path, write)
-    finally:
-        plt.close(figure)
+    return write_atomically(path, write)
 
 
 def frame_iterations(iterations: int, frames: int) -> list[int]:
@@ -181,12 +175,8 @@ def frame_iterations(iterations: int, frames: int) -> list[int]:
 
 def write_figure(cases: Sequence[Traces], iterations: Sequence[int], path: Path) -> Path:
     """`draw` into a PNG file."""
-    plt = _matplotlib()
     figure = draw(cases, iterations)
-    try:
-        return write_atomically(path, lambda to: figure.savefig(to, dpi=100))
-    finally:
-        plt.close(figure)
+    return write_atomically(path, lambda to: figure.savefig(to, dpi=100))
 
 
 def _quantized(values: Tensor, limits: tuple[float, float]) -> str:

@@ -12,11 +12,13 @@ def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generat
     With `steps=T`, `rates [...]` hold for all steps; without, `rates [T, ...]` give each step its own.
     """
     _require_tensor("poisson", "rates", rates)
+    _require_unit("poisson", "rates", rates)
     if steps is not None:
         _require_steps("poisson", steps)
         rates = rates.expand(steps, *rates.shape)
-    _require_unit("poisson", "rates", rates)
-    draws = torch.rand(rates.shape, generator=generator, dtype=rates.dtype, device=rates.device)
+    # Half precision has too few values in [0, 1) to draw a small rate from.
+    wide = torch.promote_types(rates.dtype, torch.float32)
+    draws = torch.rand(rates.shape, generator=generator, dtype=wide, device=rates.device)
     return (draws < rates).to(rates.dtype)
 
 

@@ -181,7 +181,7 @@ def claims(histories: dict[str, History]) -> list[dict[str, Any]]:
 
     def unstable(h: History) -> tuple[bool, str]:
         s = _statistics(h)
-        return s.spikes > 2 or s.near < 0.5, f"{s.spikes:.1f} spikes an iteration instead of 1"
+        return s.active > 0 and (s.spikes > 2 or s.near < 0.5), f"{s.spikes:.1f} spikes an iteration instead of 1"
 
     def at_400(h: History) -> tuple[bool, str]:
         s = _statistics(h, slice(380, 420))

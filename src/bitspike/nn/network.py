@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, Literal
 
 import torch
@@ -140,6 +141,8 @@ class SpikingNetwork(nn.Module):
         weight = next(self.parameters()).dtype
         if x.dtype != weight and not torch.is_autocast_enabled(x.device.type):
             raise TypeError(f"SpikingNetwork: input is {x.dtype} but the weights are {weight}; call x.to({weight})")
+        if steps is not None:
+            require_steps("SpikingNetwork", steps)
         if extra == 1:
             return self.steps if steps is None else steps
         if steps is not None and steps != x.shape[0]:
@@ -184,8 +187,7 @@ def build(
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
         raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"build: steps must be a whole number >= 1, but is {steps!r}")
+    require_steps("build", steps)
     count = len(layers)
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     betas, thetas, slopes = (
@@ -227,6 +229,12 @@ def build(
     if generator is not None or init != "torch":
         initialize(net, init, generator)
     return net
+
+
+def require_steps(where: str, steps: int) -> None:
+    """A whole number >= 1."""
+    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
+        raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
 
 
 def _per_layer(name: str, value: float | Sequence[float], count: int, each: str = "neuron layer") -> list[float]:

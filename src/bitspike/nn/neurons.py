@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -72,11 +74,11 @@ class LIF(nn.Module):
         name = type(self).__name__
         if not isinstance(beta, Tensor):
             beta = as_number(name, "beta", beta)
-        values = torch.as_tensor(beta, dtype=torch.float32).clone()
+        values = torch.as_tensor(beta, dtype=torch.float32).detach().clone()
         if neurons is not None:
-            shape = (neurons,) if isinstance(neurons, int) else tuple(neurons)
-            if not all(n >= 1 for n in shape):
-                raise ValueError(f"{name}: neurons must be >= 1, but is {neurons!r}; None shares one beta")
+            shape = tuple(neurons) if isinstance(neurons, (tuple, list)) else (neurons,)
+            if not all(isinstance(n, Integral) and n >= 1 for n in shape):
+                raise ValueError(f"{name}: neurons must be >= 1 and whole, but is {neurons!r}; None shares one beta")
             if values.dim() > 0 and values.shape != shape:
                 raise ValueError(
                     f"{name}: beta has shape {list(values.shape)} but there are {neurons} neurons; "
@@ -103,6 +105,16 @@ class LIF(nn.Module):
             return logit.sigmoid()
         fixed: Tensor = self.get_buffer("_beta")
         return fixed
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """As any module's, but thresholds and decays stay float32 in half precision: rounded, spikes would flip."""
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, buffer in self._buffers.items():
+            kept = before[name]
+            if buffer is not None and kept is not None and buffer.dtype in (torch.float16, torch.bfloat16):
+                self._buffers[name] = kept.to(buffer.device)
+        return self
 
     @torch.no_grad()
     def set_theta(self, theta: float, *, initial: float) -> None:
@@ -140,7 +152,11 @@ class LIF(nn.Module):
         beta = self.beta.detach()
         decay = f"{beta.item():.4g}" if beta.numel() == 1 else f"[{beta.min():.4g}..{beta.max():.4g}]"
         learnt = " (learnt)" if hasattr(self, "beta_logit") else ""
-        return f"beta={decay}{learnt}, theta={self.theta.item():.4g}, slope={self.slope:.4g}"
+        adaptation = f", {self.adaptation}" if self.adaptation else ""
+        return (
+            f"beta={decay}{learnt}, theta={self.theta.item():.4g}, slope={self.slope:.4g}, "
+            f"surrogate_center={self.surrogate_center!r}{adaptation}"
+        )
 
 
 class AdaptiveLIF(LIF):

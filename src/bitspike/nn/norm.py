@@ -33,7 +33,11 @@ class StepBatchNorm2d(nn.BatchNorm2d):
 
 
 class SharedBatchNorm2d(nn.BatchNorm2d):
-    """Batch norm of `[T, B, C, H, W]` with one set of statistics over batch and time: a different model."""
+    """Batch norm of `[T, B, C, H, W]` with one set of statistics over batch and time: a different model.
+
+    A current that is constant in time has the same mean and variance as its T copies; only the running variance's
+    correction for the sample size, n / (n - 1), is that of one copy.
+    """
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
         require_images("SharedBatchNorm2d", x, self.num_features)

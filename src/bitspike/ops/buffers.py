@@ -11,13 +11,12 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
+from threading import RLock
 
 import torch
 from torch import Tensor
 
 _LARGE = 1 << 20  # bytes; malloc recycles smaller ones by itself
-_KEEP = int(os.environ.get("BITSPIKE_CPU_CACHE_MB", "1024")) << 20
 
 
 def float32(shape: Sequence[int]) -> Tensor:
@@ -43,35 +42,51 @@ class BufferPool:
     def __init__(self, keep: int) -> None:
         self.keep = keep
         self._free: deque[Tensor] = deque()
+        self._held = 0  # bytes
+        # Tensors die on any thread, and in a garbage collection that interrupts the very lines below.
+        self._lock = RLock()
 
     def empty(self, shape: Sequence[int]) -> Tensor:
         """A tensor of `shape` with arbitrary contents."""
-        count = torch.Size(shape).numel()
+        shape = torch.Size(shape)
+        count = shape.numel()
         if count * 4 < _LARGE:
             return float32(shape)
-        memory = self._take(count)
+        memory = self._take(_rounded(count))
         # The tensor holds this view alive, so its end tells us that the last user of the memory is gone.
         lease = (ctypes.c_float * count).from_address(memory.data_ptr())
         weakref.finalize(lease, self._give_back, memory).atexit = False
-        return torch.frombuffer(lease, dtype=torch.float32).view(shape)
+        # A tensor of its own on that storage: a view could not be changed in place as an output of autograd.
+        return float32((0,)).set_(torch.frombuffer(lease, dtype=torch.float32).untyped_storage(), 0, shape)  # type: ignore[call-overload, no-any-return]
 
     def _take(self, count: int) -> Tensor:
-        for _ in range(len(self._free)):
-            # One thread's pop cannot be another's: deque operations are atomic.
-            try:
-                memory = self._free.popleft()
-            except IndexError:
-                break
-            if memory.numel() == count:
-                return memory
-            self._free.append(memory)
+        with self._lock:
+            for memory in list(self._free):
+                if memory.numel() == count:
+                    self._free = deque(m for m in self._free if m is not memory)
+                    self._held -= memory.nbytes
+                    return memory
         return float32((count,))
 
     def _give_back(self, memory: Tensor) -> None:
-        self._free.append(memory)
-        while sum(m.nbytes for m in tuple(self._free)) > self.keep:
-            with suppress(IndexError):  # another thread may have dropped the last one
-                self._free.popleft()
+        with self._lock:
+            self._free.append(memory)
+            self._held += memory.nbytes
+            while self._free and self._held > self.keep:
+                self._held -= self._free.popleft().nbytes
 
 
-pool = BufferPool(_KEEP)
+def _rounded(count: int) -> int:
+    """Up to an eighth more, so that batches of about one size share buffers."""
+    step = 1 << max(count.bit_length() - 4, 0)
+    return -(-count // step) * step
+
+
+def _keep_from_environment() -> int:
+    text = os.environ.get("BITSPIKE_CPU_CACHE_MB", "1024")
+    if not text.isdecimal():
+        raise ValueError(f"BITSPIKE_CPU_CACHE_MB must be a whole number of megabytes >= 0, but is {text!r}")
+    return int(text) << 20
+
+
+pool = BufferPool(_keep_from_environment())

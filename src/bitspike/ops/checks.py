@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import NoReturn
 
 import torch
@@ -18,7 +19,7 @@ def require_current(current: Tensor, steps: int | None) -> None:
             f"lif: current must be floating point, but has dtype {current.dtype}; call current.float() first"
         )
     if steps is not None:
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
             raise ValueError(
                 f"lif: steps must be a whole number >= 1, but is {steps!r}; it feeds one current `[B, ...]` "
                 "for that many steps (leave it out for a current `[T, B, ...]`)"
@@ -33,15 +34,19 @@ def require_current(current: Tensor, steps: int | None) -> None:
         raise ValueError(f"lif: current must have at least one time step, but has shape {list(current.shape)}")
 
 
+def require_device(name: str, value: Tensor, device: torch.device) -> None:
+    """On the current's device."""
+    if value.device != device:
+        raise ValueError(f"lif: {name} is on {value.device} but current on {device}; move one to the other's device")
+
+
 def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A float or tensor as a tensor of `dtype` on `device` that broadcasts to one step's `shape`."""
     if isinstance(value, Tensor):
-        if value.device != device and value.dim() > 0:
-            raise ValueError(
-                f"lif: {name} is on {value.device} but current on {device}; move one to the other's device"
-            )
+        if value.dim() > 0:
+            require_device(name, value, device)
         tensor = value.to(device=device, dtype=dtype)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif isinstance(value, Real) and not isinstance(value, bool):
         tensor = torch.tensor(float(value), dtype=dtype, device=device)
     else:
         raise TypeError(f"lif: {name} must be a number or a tensor, but is a {type(value).__name__}")
@@ -88,13 +93,13 @@ def require_theta(name: str, theta: Tensor) -> None:
 
 def require_number(where: str, name: str, value: float) -> None:
     """A finite number > 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{where}: {name} must be a number, but is a {type(value).__name__}: {value!r}")
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{where}: {name} must be a finite number > 0, but is {value!r}")
 
 
-def require_recurrent(recurrent: Tensor | None, shape: torch.Size) -> None:
+def require_recurrent(recurrent: Tensor | None, shape: torch.Size, device: torch.device) -> None:
     """A square matrix for the neurons of the last dimension, behind at least one of batch."""
     if recurrent is None:
         return
@@ -104,6 +109,7 @@ def require_recurrent(recurrent: Tensor | None, shape: torch.Size) -> None:
         raise ValueError(
             f"lif: recurrent needs a current [T, B, N], but one step has shape {list(shape)}; add a batch dimension"
         )
+    require_device("recurrent", recurrent, device)
     neurons = shape[-1]
     if recurrent.shape != (neurons, neurons):
         raise ValueError(
@@ -111,9 +117,15 @@ def require_recurrent(recurrent: Tensor | None, shape: torch.Size) -> None:
         )
 
 
-def require_state(name: str, value: Tensor | None, shape: torch.Size) -> None:
-    """A part of a state, of the shape of one step."""
-    if value is not None and value.shape != shape:
+def require_state(name: str, value: Tensor | None, shape: torch.Size, device: torch.device) -> None:
+    """A part of a state, of the shape of one step, beside the current."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"lif: state.{name} must be a tensor, but is {value!r}; pass the `state` of an earlier output, "
+            "or state=None to start at rest"
+        )
+    require_device(f"state.{name}", value, device)
+    if value.shape != shape:
         raise ValueError(
             f"lif: state.{name} has shape {list(value.shape)} but one step of the current is {list(shape)}; "
             "a state continues a call on the same batch (pass state=None to start at rest)"

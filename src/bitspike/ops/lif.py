@@ -24,6 +24,10 @@ class LIFState(NamedTuple):
     spikes: Tensor
     adaptation: Tensor | None = None
 
+    def detach(self) -> LIFState:
+        """The same state without its graph: gradients stop here (truncated backpropagation through time)."""
+        return LIFState(*(None if part is None else part.detach() for part in self))  # type: ignore[arg-type]
+
 
 class LIFOutput(NamedTuple):
     """`spikes [T, B, ...]`, `membrane [T, B, ...]` (None if not kept) and the `state` after the last step."""
@@ -101,7 +105,9 @@ def lif(
     wait for the device, is left out.
     """
     scan = _checked(current, beta, theta, theta_grad, slope, steps, state, keep_membrane, recurrent, adaptation)
-    output = _backend(backend, scan)(scan)
+    # Autocast would round the recurrent products, and with them spikes.
+    with torch.autocast(current.device.type, enabled=False):
+        output = _backend(backend, scan)(scan)
     # Whatever is not finite stays so to the last step, so one step in T is enough to look at.
     if not current.is_cuda and not output.state.membrane.isfinite().all():
         checks.explain_not_finite(scan.current, scan.static, scan.recurrent)
@@ -122,7 +128,7 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
         return lif_torch.run
     if name == "c":
         if reason := lif_c.refusal(scan):
-            raise ValueError(f"lif: backend 'c' cannot run this call: {reason}; use backend='auto'")
+            raise ValueError(f"lif: {origin} 'c' cannot run this call: {reason}; use 'auto'")
         return lif_c.run
     raise ValueError(f"lif: {origin} must be one of {', '.join(BACKENDS)}, but is {name!r}")
 
@@ -157,10 +163,10 @@ def _checked(
     checks.require_beta(beta_t)
     checks.require_theta("theta", theta_t)
     checks.require_theta("theta_grad", center)
-    checks.require_recurrent(recurrent, shape)
+    checks.require_recurrent(recurrent, shape, current.device)
     return Scan(
         current=current,
-        steps=steps if steps is not None else current.shape[0],
+        steps=int(steps) if steps is not None else current.shape[0],
         static=static,
         beta=beta_t,
         theta=theta_t,
@@ -193,8 +199,9 @@ def _state(
             "pass the `state` of an earlier output, or None to start at rest"
         )
     for name, value in zip(LIFState._fields, state, strict=True):
-        checks.require_state(name, value, shape)
-    level = state.adaptation
+        if name != "adaptation" or value is not None:
+            checks.require_state(name, value, shape, device)
+    level = None
     if adaptation is not None:
-        level = rest() if level is None else level.to(dtype)
-    return LIFState(state.membrane.to(dtype), state.spikes.to(dtype), level if adaptation else None)
+        level = rest() if state.adaptation is None else state.adaptation.to(dtype)
+    return LIFState(state.membrane.to(dtype), state.spikes.to(dtype), level)

@@ -16,6 +16,7 @@ from bitspike.ops.buffers import float32, pool
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
+_INTERFACE = 1  # of native.c
 _COUNTS = ("steps", "neurons", "current_step", "beta_step", "theta_step", "center_step")
 _POINTERS = ("current", "beta", "theta", "center", "u0", "z0")
 
@@ -38,10 +39,16 @@ class _CGradients(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL | None:
+    """The compiled kernels; None if they were not built, do not load, or were built from other sources."""
     spec = importlib.util.find_spec("bitspike.ops._native")
     if spec is None or spec.origin is None:
         return None
-    library = ctypes.CDLL(spec.origin)
+    try:
+        library = ctypes.CDLL(spec.origin)
+        if library.lif_interface() != _INTERFACE:
+            return None
+    except (OSError, AttributeError):
+        return None
     library.lif_forward.argtypes = [ctypes.POINTER(_CScan), ctypes.c_int, *[ctypes.c_void_p] * 3]
     library.lif_forward.restype = None
     library.lif_backward.argtypes = [ctypes.POINTER(_CScan), ctypes.c_int, ctypes.POINTER(_CGradients)]
@@ -58,7 +65,7 @@ def refusal(scan: Scan) -> str | None:
     if scan.recurrent is not None or scan.adaptation is not None:
         return "recurrent and adaptive neurons run in PyTorch"
     if _library() is None:
-        return "the compiled part is missing (no C compiler when bitspike was installed)"
+        return "the compiled kernels are missing or out of date (reinstall bitspike where there is a C compiler)"
     return None
 
 

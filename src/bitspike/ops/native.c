@@ -11,19 +11,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#if defined(_MSC_VER)
-#define EXPORT __declspec(dllexport)
-#else
 #define EXPORT __attribute__((visibility("default")))
-#endif
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+/* One copy a generation of x86-64, chosen when loaded; needs glibc's loader and a recent GCC. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
 #define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define FOR_EACH_CPU
 #endif
 
 enum { BLOCK = 1024, SCRATCH = 1 << 17 /* floats: half a megabyte, within a second-level cache */ };
+
+/* What lif_c.py was written for: raise both when a structure or signature changes. */
+EXPORT int lif_interface(void)
+{
+    return 1;
+}
 
 /* Shared with lif_c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
 typedef struct {

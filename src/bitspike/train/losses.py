@@ -42,6 +42,8 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
 
 def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:
     """sum over time of (target - u)**2, averaged over the rest; membrane `[T, ...]`, target `[T]` or `[T, ...]`."""
+    if not isinstance(target, Tensor):
+        raise TypeError(f"trace_loss: target must be a tensor, but is a {type(target).__name__}")
     if not isinstance(membrane, Tensor):
         raise TypeError(
             f"trace_loss: membrane must be a tensor, but is {membrane!r}; run the layer with keep_membrane=True"
