@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shlex
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -85,6 +87,7 @@ def main() -> None:
 
     base = statistics.median(times["snnTorch, unbind"])
     report = {
+        "command": shlex.join(["python", *sys.argv]),
         "shape": shape,
         "versions": {
             "bitspike": bitspike.__version__,
