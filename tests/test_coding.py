@@ -228,21 +228,12 @@ def run(*arguments: str):
     return CliRunner().invoke(app, list(arguments))
 
 
+SMALL = ["reproduce", "coding", "--seeds", "1", "--iterations", "2", "--case", "theta50", "--no-animation"]
+
+
 def test_the_command_prints_tables_and_where_the_files_are(tmp_path):
     out = tmp_path / "out"
-    result = run(
-        "reproduce",
-        "coding",
-        "--out",
-        str(out),
-        "--seeds",
-        "1",
-        "--iterations",
-        "2",
-        "--case",
-        "theta50",
-        "--no-animation",
-    )
+    result = run(*SMALL, "--out", str(out))
     assert result.exit_code == 0, result.output
     assert "theta50" in result.output
     assert "summary.json" in result.output.replace("\n", "")
@@ -250,20 +241,7 @@ def test_the_command_prints_tables_and_where_the_files_are(tmp_path):
 
 
 def test_json_output_is_the_summary_and_nothing_else(tmp_path):
-    result = run(
-        "reproduce",
-        "coding",
-        "--out",
-        str(tmp_path),
-        "--seeds",
-        "1",
-        "--iterations",
-        "2",
-        "--case",
-        "theta50",
-        "--no-animation",
-        "--json",
-    )
+    result = run(*SMALL, "--out", str(tmp_path), "--json")
     assert json.loads(result.stdout) == json.loads((tmp_path / "summary.json").read_text())
 
 
@@ -296,3 +274,10 @@ def test_unknown_reproductions_and_bad_numbers_are_refused():
 def test_losses_are_finite_from_the_first_iteration():
     history = coding.train(CASES["float32"], [0], iterations=3)
     assert all(math.isfinite(v) for v in history.loss.flatten().tolist())
+
+
+def test_a_missing_matplotlib_is_said_before_anything_trains(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'bitspike\[report\]'"):
+        reproduce_coding(tmp_path / "out", seeds=1, iterations=2)
+    assert not (tmp_path / "out").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import os
 import tempfile
@@ -41,14 +42,19 @@ class Traces:
         return -0.25 * top, 1.35 * top
 
 
-def _figure(**options: Any) -> Figure:
-    """An empty figure that belongs to no window and no notebook."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
+def require_matplotlib() -> None:
+    """Fail now rather than after the training whose figure was to be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
         raise ModuleNotFoundError(
             "figures need matplotlib, which is not installed; run: pip install 'bitspike[report]'"
-        ) from None
+        )
+
+
+def _figure(**options: Any) -> Figure:
+    """An empty figure that belongs to no window and no notebook."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
     return Figure(**options)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from bitspike.analysis.timing import TimingStatistics, timing_statistics
-from bitspike.analysis.traces import Traces, animate, write_atomically, write_figure, write_page
+from bitspike.analysis.traces import Traces, animate, require_matplotlib, write_atomically, write_figure, write_page
 from bitspike.experiments.coding import CROSSING_TIME, STEPS, TARGET_TIME, Case, History, train
 from bitspike.experiments.coding_cases import CASES, DEFAULT
 
@@ -57,6 +57,7 @@ def reproduce_coding(
             f"reproduce coding: needs seeds >= 1 and iterations >= 2, but got {seeds!r} and {iterations!r}"
         )
     chosen = select(cases, loss)
+    require_matplotlib()
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     histories = train_all(chosen, range(seeds), iterations, progress)
