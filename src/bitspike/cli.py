@@ -60,10 +60,12 @@ def options(
 @app.command()
 def reproduce(
     what: Annotated[Reproducible, typer.Argument(help="coding: the temporal coding task of Fig. 4.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.  [default: runs/WHAT]")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: runs/WHAT).")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Networks trained for each case.")] = 20,
     iterations: Annotated[int, typer.Option(min=2, help="Training iterations.")] = 1000,
-    case: Annotated[list[str] | None, typer.Option(help="Only this case; may be repeated.")] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only this case; may be repeated. A wrong name lists the known ones.")
+    ] = None,
     loss: Annotated[
         Loss, typer.Option(help="Error over time: its mean (released code) or its sum (the paper's text).")
     ] = Loss.mean,
