@@ -1,6 +1,7 @@
 """What every test file shares: laws that never flake, a fixed seed, and the backends of the scan."""
 
 import os
+import sys
 
 import pytest
 import torch
@@ -32,3 +33,12 @@ def backend(request):
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if tally := getattr(sys.modules.get("peers"), "TALLY", None):
+        terminalreporter.write_line(
+            f"oracle (snnTorch, all versions and backends): {tally['spikes']:,} spikes compared, "
+            f"{tally['flips']} flips, "
+            f"gradients within {tally['gradient']:.1e} of the largest"
+        )

@@ -184,6 +184,15 @@ def test_a_wrong_size_in_the_environment_is_said(monkeypatch, text):
         _keep_from_environment()
 
 
-def test_keeping_freed_memory_changes_no_number():
+def test_a_tensor_that_dies_while_the_pool_is_at_work_waits_its_turn(pool):
+    # As in a garbage collection that interrupts the pool on its own thread: a second wait for the lock would hang.
+    tensor = pool.empty((1000, 1000))
+    where = tensor.data_ptr()
+    with pool._lock:
+        del tensor
+    assert pool.empty((1000, 1000)).data_ptr() == where
+
+
+def test_asking_to_keep_freed_memory_does_no_harm():
     keep_freed_memory()
     assert torch.ones(1 << 20).sum() == 1 << 20

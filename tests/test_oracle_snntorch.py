@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from bitspike import LIFOutput, LIFState, SpikingNetwork, binarize, build, count_loss, lif
 from bitspike.ops import lif_c
-from peers import VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch, copy_parameters, one_thread, snntorch
+from peers import TALLY, VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch, copy_parameters, one_thread, snntorch
 
 STEPS = 100
 GRADIENTS = 1e-5  # of the largest of a parameter
@@ -139,6 +139,8 @@ def comparable(case: Case, quietest: float = 0.02) -> bool:
 
 def assert_equal(ours: list[LIFOutput], spikes: list[Tensor], membranes: list[Tensor]) -> None:
     for out, z, u in zip(ours, spikes, membranes, strict=True):
+        TALLY["spikes"] += z.numel()
+        TALLY["flips"] += int((out.spikes != z).sum())
         assert torch.equal(out.spikes, z)
         assert torch.equal(out.membrane, u)
 
@@ -163,6 +165,7 @@ def assert_same(peer: SnnTorch, case: Case) -> None:
         assert torch.equal(ours_loss, loss)
         ours_loss.backward()
         for (name, p), q in zip(net.named_parameters(), loop.parameters(), strict=True):
+            TALLY["gradient"] = max(TALLY["gradient"], ((p.grad - q.grad).abs().max() / q.grad.abs().max()).item())
             assert_close(p.grad, q.grad, GRADIENTS, f"{backend}: {name}")
 
 

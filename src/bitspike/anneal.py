@@ -70,7 +70,7 @@ def _access(module: nn.Module) -> _Access | None:
 class ThresholdAnnealing:
     """Raises the thresholds of `net` along `schedules`; call `.step()` once after each `optimizer.step()`.
 
-    Not before `loss.backward()`: PyTorch then refuses, since the backward pass needs the thresholds of the forward.
+    Not before `loss.backward()`, which needs the thresholds of the forward pass: with bitspike layers PyTorch refuses.
 
     `net` may hold layers of bitspike, snnTorch (`threshold`) and SpikingJelly (`v_threshold`), mixed too.
     `schedules` is one schedule for all, a list with one a neuron layer in module order, or a dict by

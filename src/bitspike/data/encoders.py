@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bitspike.ops.checks import require_steps
+
 
 def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generator | None = None) -> Tensor:
     """Spikes `[T, ...]`, each 1 with the probability `rates`: one draw a step and element.
@@ -14,7 +16,7 @@ def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generat
     _require_tensor("poisson", "rates", rates)
     _require_unit("poisson", "rates", rates)
     if steps is not None:
-        _require_steps("poisson", steps)
+        require_steps("poisson", steps)
         rates = rates.expand(steps, *rates.shape)
     # Half precision has too few values in [0, 1) to draw a small rate from.
     wide = torch.promote_types(rates.dtype, torch.float32)
@@ -28,7 +30,7 @@ def latency(intensity: Tensor, steps: int, *, silent_below: float = 0.0) -> Tens
     Elements of at most `silent_below` never spike.
     """
     _require_tensor("latency", "intensity", intensity)
-    _require_steps("latency", steps)
+    require_steps("latency", steps)
     if not 0 <= silent_below <= 1:
         raise ValueError(f"latency: silent_below must be in [0, 1], but is {silent_below!r}")
     _require_unit("latency", "intensity", intensity)
@@ -40,11 +42,6 @@ def latency(intensity: Tensor, steps: int, *, silent_below: float = 0.0) -> Tens
 def _require_tensor(where: str, name: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{where}: {name} must be a tensor, but is a {type(value).__name__}")
-
-
-def _require_steps(where: str, steps: int) -> None:
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
 
 
 def _require_unit(where: str, name: str, values: Tensor) -> None:

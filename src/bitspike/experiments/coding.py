@@ -41,7 +41,7 @@ class Case:
     source: str
     surrogate_center: SurrogateCenter = "initial"
     init: Init = "torch"
-    loss: Literal["sum", "mean"] = "sum"  # over time; the mean is the sum at a hundredth of the learning rate
+    loss: Literal["mean", "sum"] = "mean"  # over time; the mean is the sum at a hundredth of the learning rate
     learning_rate: float = LEARNING_RATE
 
 

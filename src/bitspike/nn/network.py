@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any, Literal
 
 import torch
@@ -16,6 +15,7 @@ from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState
+from bitspike.ops.checks import require_steps
 
 Norm = Literal["step", "shared"]
 _POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
@@ -229,12 +229,6 @@ def build(
     if generator is not None or init != "torch":
         initialize(net, init, generator)
     return net
-
-
-def require_steps(where: str, steps: int) -> None:
-    """A whole number >= 1."""
-    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
-        raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
 
 
 def _per_layer(name: str, value: float | Sequence[float], count: int, each: str = "neuron layer") -> list[float]:

@@ -9,9 +9,10 @@ import ctypes
 import os
 import sys
 import weakref
-from collections import deque
 from collections.abc import Sequence
-from threading import RLock
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -41,10 +42,11 @@ class BufferPool:
 
     def __init__(self, keep: int) -> None:
         self.keep = keep
-        self._free: deque[Tensor] = deque()
-        self._held = 0  # bytes
-        # Tensors die on any thread, and in a garbage collection that interrupts the very lines below.
-        self._lock = RLock()
+        self._free: list[Tensor] = []  # oldest first; only touched with the lock held
+        self._lock = Lock()
+        # Tensors die on any thread, and in a garbage collection that may interrupt the very lines below:
+        # what comes back waits here, since putting into a SimpleQueue is safe even then.
+        self._returned: SimpleQueue[Tensor] = SimpleQueue()
 
     def empty(self, shape: Sequence[int]) -> Tensor:
         """A tensor of `shape` with arbitrary contents."""
@@ -61,19 +63,27 @@ class BufferPool:
 
     def _take(self, count: int) -> Tensor:
         with self._lock:
-            for memory in list(self._free):
+            self._collect()
+            for i, memory in enumerate(self._free):
                 if memory.numel() == count:
-                    self._free = deque(m for m in self._free if m is not memory)
-                    self._held -= memory.nbytes
-                    return memory
+                    return self._free.pop(i)
         return float32((count,))
 
     def _give_back(self, memory: Tensor) -> None:
-        with self._lock:
-            self._free.append(memory)
-            self._held += memory.nbytes
-            while self._free and self._held > self.keep:
-                self._held -= self._free.popleft().nbytes
+        self._returned.put(memory)
+        if self._lock.acquire(blocking=False):  # else whoever holds it, or the next call, collects
+            try:
+                self._collect()
+            finally:
+                self._lock.release()
+
+    def _collect(self) -> None:
+        """Move what came back to the free buffers and drop the oldest beyond the limit."""
+        with suppress(Empty):
+            while True:
+                self._free.append(self._returned.get_nowait())
+        while sum(memory.nbytes for memory in self._free) > self.keep:
+            self._free.pop(0)
 
 
 def _rounded(count: int) -> int:

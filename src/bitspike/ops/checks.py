@@ -1,4 +1,4 @@
-"""What `lif` requires of its arguments; each failure is one line: where, the rule, what came, what to do."""
+"""What ops require of their arguments; each failure is one line: where, the rule, what came, what to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from typing import NoReturn
 
 import torch
 from torch import Tensor
+
+
+def require_steps(where: str, steps: int) -> None:
+    """A whole number >= 1."""
+    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
+        raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
 
 
 def require_current(current: Tensor, steps: int | None) -> None:
