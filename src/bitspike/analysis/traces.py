@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -15,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from bitspike.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,21 +56,6 @@ def _figure(**options: Any) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(**options)
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a file beside `path`, then move it there: a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    partial = Path(name)
-    try:
-        write(partial)
-        partial.chmod(0o644)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
 
 
 def _panel(axes: Axes, traces: Traces, k: int, seed: int) -> None:

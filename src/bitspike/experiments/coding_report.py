@@ -15,9 +15,10 @@ from typing import Any, Literal
 import torch
 
 from bitspike.analysis.timing import TimingStatistics, timing_statistics
-from bitspike.analysis.traces import Traces, animate, require_matplotlib, write_atomically, write_figure, write_page
+from bitspike.analysis.traces import Traces, animate, require_matplotlib, write_figure, write_page
 from bitspike.experiments.coding import CROSSING_TIME, STEPS, TARGET_TIME, Case, History, train
 from bitspike.experiments.coding_cases import CASES, DEFAULT
+from bitspike.files import write_text
 
 LAST = 300  # iterations at the end of training that the statistics cover
 FRAMES = 60
@@ -76,8 +77,7 @@ def reproduce_coding(
     }
     write_pictures(histories, out, animation=animation, progress=progress)
     summary["seconds"] = round(time.perf_counter() - began, 1)
-    text = json.dumps(summary, indent=2) + "\n"
-    write_atomically(out / "summary.json", lambda to: to.write_text(text, encoding="utf-8"))
+    write_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
     return summary
 
 

@@ -1,0 +1,30 @@
+"""Events as every reader gives them: one array a column, samples one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of N samples; sample i holds `offsets[i]:offsets[i+1]` of each column, its time starting at 0.
+
+    `t [E]` int64 microseconds, `x [E]`, `y [E]` or None (a line of units, as in a cochlea), `p [E]` in {0, 1} or None;
+    `labels [N]` int64. `sensor` is (height, width), or (units,) where there is no y.
+    """
+
+    t: NDArray[np.int64]
+    x: NDArray[np.integer]
+    y: NDArray[np.integer] | None
+    p: NDArray[np.integer] | None
+    offsets: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    sensor: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)

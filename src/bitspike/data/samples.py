@@ -1,0 +1,129 @@
+"""Samples as training takes them: whole sets in memory, on the training device, batches gathered there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Static inputs: `values [N, C, H, W]`, uint8 (a byte a pixel, read as value/255) or float32; `labels [N]` int64."""
+
+    values: Tensor
+    labels: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample."""
+        return tuple(self.values.shape[1:])
+
+    @property
+    def steps(self) -> None:
+        """A static input has no time steps of its own."""
+        return None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> Images:
+        return Images(self.values.to(device), self.labels.to(device))
+
+    def select(self, rows: Tensor) -> Images:
+        """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
+        return Images(self.values[rows.to(self.values.device)], self.labels[rows.to(self.labels.device)])
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
+        values = self.values[rows]
+        if values.dtype == torch.uint8:
+            values = values.float().div_(255)
+        return values, self.labels[rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Binned events, only the bins that hold some: `index [E]` int32, `count [E]` uint8, samples one after another.
+
+    A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
+    `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events.
+    """
+
+    index: Tensor
+    count: Tensor
+    starts: Tensor
+    lengths: Tensor
+    labels: Tensor
+    steps: int
+    shape: tuple[int, ...]
+    longest: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> Frames:
+        moved = {name: getattr(self, name).to(device) for name in ("index", "count", "starts", "lengths", "labels")}
+        return replace(self, **moved)
+
+    def select(self, rows: Tensor) -> Frames:
+        """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
+        rows = rows.to(self.labels.device)
+        chosen = {name: getattr(self, name)[rows] for name in ("starts", "lengths", "labels")}
+        return replace(self, **chosen)
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """`[T, B, *shape]` float32 counts and labels `[B]`; nothing here waits for the device."""
+        size, batch = torch.Size(self.shape).numel(), len(rows)
+        place = torch.arange(self.longest, device=rows.device)
+        lengths = self.lengths[rows, None]
+        held = place < lengths  # samples are padded to the longest; what is too much lands in one spare bin
+        at = torch.where(held, self.starts[rows, None] + place, 0)
+        index = self.index[at].long()
+        t = index // size
+        row = torch.arange(batch, device=rows.device)[:, None]
+        target = torch.where(held, index + t * (batch - 1) * size + row * size, self.steps * batch * size)
+        out = torch.zeros(self.steps * batch * size + 1, device=rows.device)
+        out.scatter_(0, target.flatten(), self.count[at].flatten().float())
+        return out[:-1].view(self.steps, batch, *self.shape), self.labels[rows]
+
+
+Samples = Images | Frames
+
+
+def frames_from_dense(values: Tensor, labels: Tensor) -> Frames:
+    """`values [N, T, ...]` of whole numbers 0..255 as Frames."""
+    flat = values.flatten(1)
+    row, index = flat.nonzero(as_tuple=True)
+    lengths = torch.bincount(row, minlength=len(flat))
+    return frames(index.int(), flat[row, index].to(torch.uint8), lengths, labels, values.shape[1], values.shape[2:])
+
+
+def frames(
+    index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, steps: int, shape: tuple[int, ...] | torch.Size
+) -> Frames:
+    """Frames whose samples lie one after another, `lengths[i]` bins each."""
+    if not index.numel():  # something for batches of silent samples to point at
+        index, count = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.uint8)
+    starts = lengths.cumsum(0) - lengths
+    longest = int(lengths.max()) if len(lengths) else 0
+    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A data set ready for training. `edition` says which files these are, where several exist."""
+
+    name: str
+    title: str
+    classes: int
+    train: Samples
+    test: Samples
+    edition: str = "published"
+    class_names: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one sample at one time step."""
+        return self.train.shape

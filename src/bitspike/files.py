@@ -1,0 +1,76 @@
+"""Files that are whole or absent: atomic writes, checksums, one writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
+    """Let `write` fill a file beside `path`, then move it there: a reader never sees half of it, nor does a crash.
+
+    The bytes are on the disk before the move, so that not even a power cut leaves an empty file under the name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        with explained(path):
+            write(partial)
+            partial.chmod(0o644)
+            with partial.open("rb") as written:
+                os.fsync(written.fileno())
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def write_text(path: Path, text: str) -> Path:
+    """`text` as UTF-8, atomically."""
+    return write_atomically(path, lambda to: to.write_text(text, encoding="utf-8"))
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Name the file and the way out when the disk is full, also where a library hides the cause in its own error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise OSError(
+                error.errno,
+                f"{path} could not be written: {os.strerror(error.errno).lower()}; "
+                "free some space and run the same command again, nothing was left half-written",
+            ) from error
+        raise
+
+
+def digest(path: Path, algorithm: str = "sha256") -> str:
+    """The file's checksum in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, algorithm).hexdigest()
+
+
+@contextmanager
+def locked(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Hold `path` as a lock among processes; `on_wait` is called once if another has it. A killed holder lets go."""
+    from filelock import FileLock, Timeout  # torch depends on it
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        on_wait()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
