@@ -20,7 +20,8 @@ from pathlib import Path
 import torch
 
 import bitspike
-from bitspike.experiments.coding import HIDDEN, INPUTS, MOMENTUM, SLOPE, STEPS, TARGET_TIME, target_trace
+from bitspike.data.coding import INPUTS, STEPS, TARGET_TIME, target_trace
+from bitspike.experiments.coding import HIDDEN, MOMENTUM, SLOPE
 from bitspike.nn.initial import bounds
 from bitspike.ops import binarize, lif
 

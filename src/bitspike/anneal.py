@@ -151,6 +151,10 @@ class ThresholdAnnealing:
         """The threshold of every neuron layer now, by module name."""
         return {name: access.read(module) for name, (module, access) in self._layers.items()}
 
+    def schedules(self) -> dict[str, Schedule]:
+        """What is annealed, by module name."""
+        return dict(self._schedules)
+
     def _write(self) -> None:
         for name, schedule in self._schedules.items():
             theta = schedule.final if self._finished else schedule(self._step)

@@ -28,6 +28,10 @@ class Images:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def figures(self) -> dict[str, float]:
+        """What `bitspike data info` tells beyond shapes."""
+        return {"bytes": self.values.numel() * self.values.element_size()}
+
     def to(self, device: torch.device | str) -> Images:
         return Images(self.values.to(device), self.labels.to(device))
 
@@ -62,6 +66,15 @@ class Frames:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def figures(self) -> dict[str, float]:
+        """What `bitspike data info` tells beyond shapes."""
+        events = float(self.count.sum(dtype=torch.int64)) / max(len(self.starts), 1)
+        return {
+            "bytes": self.index.numel() * 5,
+            "events_per_sample": round(events, 1),
+            "largest_count": int(self.count.max()),
+        }
 
     def to(self, device: torch.device | str) -> Frames:
         moved = {name: getattr(self, name).to(device) for name in ("index", "count", "starts", "lengths", "labels")}

@@ -14,16 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from bitspike.anneal import ThresholdAnnealing
-from bitspike.data import poisson
+from bitspike.data.coding import INPUTS, OVERSHOOT, STEPS, TARGET_TIME, coding_input, target_trace
 from bitspike.nn import LIF
 from bitspike.nn.initial import Init, bounds
 from bitspike.nn.neurons import SurrogateCenter
 from bitspike.ops import LIFOutput, binarize, grouped_linear
 from bitspike.schedules import Schedule
 
-INPUTS, HIDDEN, STEPS = 100, 1000, 100  # 100-1000-1 neurons, 100 time steps: Sec. 4.1
-TARGET_TIME = 75
-OVERSHOOT = 0.1
+HIDDEN = 1000  # 100-1000-1 neurons: Sec. 4.1
 # The trace reaches theta before its peak, so a membrane that follows it may rightly fire from here on.
 CROSSING_TIME = math.ceil(TARGET_TIME / (1 + OVERSHOOT))
 SLOPE, LEARNING_RATE, MOMENTUM = 5.0, 1e-3, 0.9  # the appendix' table of the temporal coding task
@@ -45,12 +43,6 @@ class Case:
     learning_rate: float = LEARNING_RATE
 
 
-def target_trace(theta: float) -> Tensor:
-    """`[T]`: a straight rise from 0 to 1.1 * theta at the target time, 0 after it."""
-    t = torch.arange(STEPS, dtype=torch.float32)
-    return torch.where(t <= TARGET_TIME, t / TARGET_TIME * (1 + OVERSHOOT) * theta, 0.0)
-
-
 class SeedBatch(nn.Module):
     """S independent 100-1000-1 networks; every tensor has a dimension of seeds, no number crosses it."""
 
@@ -64,7 +56,7 @@ class SeedBatch(nn.Module):
             )
 
         self.binary = case.binary
-        inputs = [poisson(torch.rand(STEPS, INPUTS, generator=g), generator=g) for g in generators]
+        inputs = [coding_input(g) for g in generators]
         self.register_buffer("inputs", torch.stack(inputs, 1))  # [T, S, inputs], the same in every iteration
         w, b = bounds(case.init, INPUTS, HIDDEN)
         self.weight1, self.bias1 = draw(w, HIDDEN, INPUTS), draw(b, HIDDEN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,10 @@ import torch
 
 from bitspike.analysis.timing import TimingStatistics, timing_statistics
 from bitspike.analysis.traces import Traces, animate, require_matplotlib, write_figure, write_page
-from bitspike.experiments.coding import CROSSING_TIME, STEPS, TARGET_TIME, Case, History, train
+from bitspike.data.coding import STEPS, TARGET_TIME
+from bitspike.experiments.coding import CROSSING_TIME, Case, History, train
 from bitspike.experiments.coding_cases import CASES, DEFAULT
+from bitspike.experiments.provenance import versions
 from bitspike.files import write_text
 
 LAST = 300  # iterations at the end of training that the statistics cover
@@ -108,18 +109,6 @@ def train_all(cases: Sequence[Case], seeds: Sequence[int], iterations: int, prog
                 raise
     finally:
         torch.set_num_threads(workers)
-
-
-def versions() -> dict[str, str]:
-    """What made a result: libraries, interpreter, machine."""
-    from bitspike import __version__
-
-    return {
-        "bitspike": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-    }
 
 
 def describe(history: History) -> dict[str, Any]:

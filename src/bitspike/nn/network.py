@@ -13,6 +13,7 @@ from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse
+from bitspike.nn.sharding import Dropout
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState
 from bitspike.ops.checks import require_steps
@@ -38,7 +39,7 @@ class Block(nn.Module):
         self.synapse = synapse
         self.pools = nn.ModuleList(pools)
         self.norm = norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.lif = lif
 
     def forward(

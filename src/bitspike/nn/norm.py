@@ -6,10 +6,41 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
 
 
-class StepBatchNorm2d(nn.BatchNorm2d):
+class _BatchNorm(nn.BatchNorm2d):
+    """What both kinds share: with a shard, statistics are those of the batch over all processes."""
+
+    shard: Shard | None = None
+
+    def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
+        """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; S moves of the running averages.
+
+        `copies` of each of them at once, where the current is constant in time.
+        """
+        count = shard.total * x.shape[3] * x.shape[4] * (x.shape[0] if 0 in folded else 1)
+        mean = shard.sum(x.sum(folded, keepdim=True)) / count
+        centered = x - mean
+        variance = shard.sum(centered.square().sum(folded, keepdim=True)) / count
+        with torch.no_grad():
+            unbiased = variance * (count / max(count - 1, 1))
+            for m, v in zip(mean.flatten(1), unbiased.flatten(1), strict=True):
+                self._move(m, v, copies)
+        scale = self.weight.view(-1, 1, 1) * torch.rsqrt(variance + self.eps)
+        return centered * scale + self.bias.view(-1, 1, 1)
+
+    def _move(self, mean: Tensor, variance: Tensor, copies: int) -> None:
+        momentum = 1 - (1 - _number(self.momentum)) ** copies
+        for running, now in ((self.running_mean, mean), (self.running_var, variance)):
+            if running is not None:
+                running.lerp_(now.to(running.dtype), momentum)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(copies)
+
+
+class StepBatchNorm2d(_BatchNorm):
     """Batch norm of `[T, B, C, H, W]` with the statistics of each step's minibatch, as the released code calls it.
 
     The running averages move T times an iteration. A current that is constant in time, `[B, C, H, W]` with
@@ -18,13 +49,15 @@ class StepBatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
         require_images("StepBatchNorm2d", x, self.num_features)
-        if self.momentum is None:
-            raise ValueError("StepBatchNorm2d: momentum must be a number, but is None")
+        momentum = _number(self.momentum)
         if not self.training and self.track_running_stats:
             return per_step(super().forward, x)
+        if self.shard is not None:
+            whole = x if x.dim() == 5 else x[None]
+            return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
         if x.dim() == 4:
-            return self._normalize(x, 1 - (1 - self.momentum) ** steps, steps)
-        return torch.stack([self._normalize(step, self.momentum, 1) for step in x.unbind()])
+            return self._normalize(x, 1 - (1 - momentum) ** steps, steps)
+        return torch.stack([self._normalize(step, momentum, 1) for step in x.unbind()])
 
     def _normalize(self, x: Tensor, momentum: float, steps: int) -> Tensor:
         if self.num_batches_tracked is not None:
@@ -32,7 +65,7 @@ class StepBatchNorm2d(nn.BatchNorm2d):
         return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, momentum, self.eps)
 
 
-class SharedBatchNorm2d(nn.BatchNorm2d):
+class SharedBatchNorm2d(_BatchNorm):
     """Batch norm of `[T, B, C, H, W]` with one set of statistics over batch and time: a different model.
 
     A current that is constant in time has the same mean and variance as its T copies; only the running variance's
@@ -41,4 +74,13 @@ class SharedBatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
         require_images("SharedBatchNorm2d", x, self.num_features)
+        if self.shard is not None and self.training:
+            whole = x if x.dim() == 5 else x[None]
+            return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
         return per_step(super().forward, x)
+
+
+def _number(momentum: float | None) -> float:
+    if momentum is None:
+        raise ValueError("StepBatchNorm2d: momentum must be a number, but is None")
+    return momentum

@@ -1,30 +1,19 @@
-"""The command line: parses, calls, prints; nothing else."""
+"""`bitspike reproduce`."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-app = typer.Typer(
-    help="Train, explain and ship 1-bit spiking neural networks.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-Begin = Callable[[str, int], Callable[[], None]]
+from bitspike.cli.app import AsJson, app, bars
 
 
 class Reproducible(StrEnum):
@@ -40,23 +29,6 @@ class Loss(StrEnum):
     sum = "sum"
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from bitspike import __version__
-
-        typer.echo(f"bitspike {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Train, explain and ship 1-bit spiking neural networks."""
-
-
 @app.command()
 def reproduce(
     what: Annotated[Reproducible, typer.Argument(help="coding: the temporal coding task of Fig. 4.")],
@@ -70,7 +42,7 @@ def reproduce(
         Loss, typer.Option(help="Error over time: its mean (released code) or its sum (the paper's text).")
     ] = Loss.mean,
     animation: Annotated[bool, typer.Option(help="Write the GIF.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Redo a result of the paper: train, test its claims, and write figure, animation, page and numbers."""
     from bitspike.experiments.coding_report import reproduce_coding
@@ -79,8 +51,8 @@ def reproduce(
     keep_freed_memory()
     out = out or Path("runs") / what.value
     try:
-        summary = _with_bars(
-            lambda begin: reproduce_coding(
+        with bars() as begin:
+            summary = reproduce_coding(
                 out,
                 seeds=seeds,
                 iterations=iterations,
@@ -90,7 +62,6 @@ def reproduce(
                 command=shlex.join(["bitspike", *sys.argv[1:]]),
                 progress=begin,
             )
-        )
     except KeyboardInterrupt:
         typer.echo(f"bitspike: interrupted; no summary was written to {out}", err=True)
         raise typer.Exit(130) from None
@@ -98,24 +69,6 @@ def reproduce(
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show_coding(summary, out, animation)
-
-
-def _with_bars(job: Callable[[Begin], dict[str, Any]]) -> dict[str, Any]:
-    """Run a job that is given how to begin a bar; they go to stderr, so that --json leaves stdout to the result."""
-    columns = (
-        TextColumn("{task.description:<36}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-
-        def begin(stage: str, steps: int) -> Callable[[], None]:
-            task = bars.add_task(stage, total=steps)
-            return lambda: bars.advance(task)
-
-        return job(begin)
 
 
 def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
@@ -146,19 +99,3 @@ def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
         console.print(f"animation  {out / 'coding.gif'}", soft_wrap=True)
     console.print(f"page       {out / 'coding.html'}  (open in a browser: a slider over training)", soft_wrap=True)
     console.print(f"numbers    {out / 'summary.json'}  ({summary['seconds']} s)", soft_wrap=True)
-
-
-def main() -> None:
-    """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
-    try:
-        app()
-    except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
-        if os.environ.get("BITSPIKE_DEBUG"):
-            raise
-        message = error.args[0] if isinstance(error, KeyError) and error.args else error
-        typer.echo(f"bitspike: {message}", err=True)
-        raise SystemExit(1) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""`python -m bitspike`, which torchrun needs."""
+
+from bitspike.cli import main
+
+main()

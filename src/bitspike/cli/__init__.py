@@ -1,0 +1,33 @@
+"""The command line: parses, calls, prints; nothing else."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from bitspike.cli import data, preset, reproduce, train  # noqa: F401  (each adds its commands)
+from bitspike.cli.app import app
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
+    try:
+        app()
+    except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
+        if os.environ.get("BITSPIKE_DEBUG"):
+            raise
+        typer.echo(f"bitspike: {_line(error)}", err=True)
+        raise SystemExit(1) from None
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split("\n")) or type(error).__name__

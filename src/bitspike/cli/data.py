@@ -1,0 +1,126 @@
+"""`bitspike data list|fetch|verify|info`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bitspike.cli.app import AsJson, app, bars, byte_bars, say
+
+sets = typer.Typer(help="Datasets: what there is, getting and checking it.", no_args_is_help=True)
+app.add_typer(sets, name="data")
+
+Name = Annotated[str, typer.Argument(help="A dataset; `bitspike data list` shows them.")]
+
+
+@sets.command("list")
+def list_sets(as_json: AsJson = False) -> None:
+    """All datasets, and which of them are here."""
+    from bitspike.data.fetch import status
+    from bitspike.data.roots import data_root
+
+    known = status()
+    if as_json:
+        typer.echo(json.dumps([_plain(each) for each in known], indent=2))
+        return
+    table = Table(title=f"Datasets (in {data_root()})", title_justify="left")
+    for heading in ("name", "title", "state", "edition"):
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for each in known:
+        table.add_row(each.name, each.title, each.state, each.edition)
+    Console().print(table)
+
+
+@sets.command()
+def fetch(
+    name: Name,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Take the files from this folder instead of downloading.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Get a dataset: from a folder, from where it lies already, or from its mirrors; resumed and verified."""
+    from bitspike.data.fetch import fetch as get
+
+    with byte_bars() as begin:
+        found = get(name, source=source, begin=begin)
+    if as_json:
+        typer.echo(json.dumps(_plain(found), indent=2))
+    else:
+        typer.echo(f"{found.title} ({found.edition}) is ready in {found.folder}")
+
+
+@sets.command()
+def verify(name: Name, as_json: AsJson = False) -> None:
+    """Compute all checksums of a dataset again."""
+    from bitspike.data.fetch import verify as check
+
+    results = check(name)
+    if as_json:
+        typer.echo(json.dumps([_plain(each) for each in results], indent=2))
+    else:
+        for file, ok, detail in results:
+            typer.echo(f"{'ok  ' if ok else 'BAD '} {file}  {detail}")
+    if not all(ok for _, ok, _ in results):
+        say(f"bitspike: {name} is damaged; run: bitspike data fetch {name}")
+        raise typer.Exit(1)
+
+
+@sets.command()
+def info(
+    name: Name,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value of the [data] table, such as bin_ms=2; repeatable.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a dataset and say what is in it, and how long that took."""
+    from bitspike.data.catalog import CATALOG, lookup
+    from bitspike.data.datasets import load
+    from bitspike.experiments.schema import parse_setting
+
+    entry = lookup(name, CATALOG)
+    options = dict(parse_setting(setting) for setting in set_ or [])
+    began = time.perf_counter()
+    with bars() as begin:
+        data = load(name, progress=begin, **{key.removeprefix("data."): value for key, value in options.items()})
+    seconds = time.perf_counter() - began
+    values: dict[str, Any] = {
+        "name": name,
+        "title": data.title,
+        "edition": data.edition,
+        "what": entry.what,
+        "licence": entry.licence,
+        "homepage": entry.homepage,
+        "citation": entry.citation,
+        "classes": data.classes,
+        "shape": list(data.shape),
+        "load_seconds": round(seconds, 3),
+    }
+    for split, samples in (("train", data.train), ("test", data.test)):
+        values[split] = {"samples": len(samples), "steps": samples.steps, **samples.figures()}
+    if as_json:
+        typer.echo(json.dumps(values, indent=2))
+        return
+    for key, value in values.items():
+        shown = ", ".join(f"{k} {v}" for k, v in value.items() if v is not None) if isinstance(value, dict) else value
+        typer.echo(f"{key:<13}{shown}")
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses and paths as JSON takes them."""
+    from dataclasses import asdict, is_dataclass
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,259 @@
+"""`bitspike train` and `bitspike evaluate`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bitspike.cli.app import AsJson, app, bars, say
+
+if TYPE_CHECKING:
+    from bitspike.data.samples import Dataset
+    from bitspike.experiments.schema import Experiment
+    from bitspike.nn import SpikingNetwork
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="key=value in place of any field of the experiment, such as train.lr=1e-3; repeatable."),
+]
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class Split(StrEnum):
+    """Which samples."""
+
+    test = "test"
+    valid = "valid"
+    train = "train"
+
+
+@app.command()
+def train(
+    experiment: Annotated[
+        str, typer.Argument(metavar="PRESET|FILE.toml", help="A preset (`bitspike preset list`) or your own file.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="The run's folder (default: runs/NAME).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, order and dropout.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Train so many times, with seeds seed, seed+1, ...")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs.")] = None,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    set_: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a network; the folder then holds the experiment, metrics, the best weights and a checkpoint to resume from.
+
+    On several GPUs or processes: torchrun --nproc-per-node N -m bitspike train ...
+    """
+    from bitspike.experiments.presets import preset_or_file
+    from bitspike.experiments.runs import Setting, choose_device, train_run, train_trials
+    from bitspike.experiments.schema import with_values
+    from bitspike.ops.buffers import keep_freed_memory
+    from bitspike.train.world import World
+
+    keep_freed_memory()
+    settings = list(set_ or [])
+    settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
+    spec = preset_or_file(experiment)
+    if settings:
+        spec = with_values(spec, settings)
+    out = out or Path("runs") / spec.name.replace("/", "-")
+    with _told(World.rank_here() == 0, spec) as told, _interrupts() as interrupted:
+        setting = Setting(
+            device=choose_device(device.value),
+            resume=resume,
+            command=shlex.join(["bitspike", *sys.argv[1:]]),
+            listener=told.listener(interrupted),
+            progress=told.begin,
+            started=told.started,
+        )
+        summary = train_run(spec, out, setting) if trials is None else train_trials(spec, out, trials, setting)
+    if summary is None:
+        say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
+        raise typer.Exit(130)
+    if World.rank_here() == 0:
+        typer.echo(json.dumps(summary, indent=2)) if as_json else _show(summary, out)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or one of trials.")],
+    split: Annotated[Split, typer.Option(help="Which samples; valid only where the run held some out.")] = Split.test,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    as_json: AsJson = False,
+) -> None:
+    """The best network of a run on its test, validation or training samples."""
+    from bitspike.experiments.runs import Setting, choose_device, evaluate_run
+    from bitspike.ops.buffers import keep_freed_memory
+
+    keep_freed_memory()
+    with bars() as begin:
+        done = evaluate_run(run, split.value, Setting(device=choose_device(device.value), progress=begin))
+    if as_json:
+        typer.echo(json.dumps(done.as_json(), indent=2))
+        return
+    result = done.result
+    typer.echo(f"{done.spec.name} ({done.run}) on the {split.value} samples of {_named(done.data)}")
+    typer.echo(f"accuracy  {result.accuracy:.2%} of {result.samples}   loss {result.loss:.4g}")
+    names = done.network.neuron_names()
+    for name, dead, spikes in zip(names, result.dead, result.spikes, strict=True):
+        typer.echo(f"{name:<14} {spikes:10.1f} spikes a sample   {dead:6.1%} of neurons silent")
+    if done.data.classes > 1:
+        by_label = (f"{label}: {right / count:.1%}" for label, (right, count) in result.correct_by_label.items())
+        typer.echo("by class  " + "  ".join(by_label))
+
+
+def _named(data: Dataset) -> str:
+    return data.title if data.edition == "published" else f"{data.title} ({data.edition})"
+
+
+def _show(summary: Mapping[str, Any], out: Path) -> None:
+    console = Console()
+    data = summary["data"] if summary["edition"] == "published" else f"{summary['data']} ({summary['edition']})"
+    table = Table(title=f"{summary['experiment']} on {data}, protocol {summary['protocol']}", title_justify="left")
+    for heading in ("", "test accuracy", "seeds", "epochs", "seconds"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    if "trials" in summary:
+        spread = "" if summary["sigma"] is None else f"{100 * summary['sigma']:.2f}"
+        figures = f"best {100 * summary['best']:.2f} / mean {100 * summary['mean']:.2f} / sigma {spread or '-'}"
+        seeds = f"{summary['seeds'][0]}-{summary['seeds'][-1]}"
+        table.add_row("here", figures, seeds, "", f"{summary['seconds']:.0f}")
+    else:
+        ran = f"{summary['epochs']} (best {summary['best_epoch']})"
+        accuracy = f"{100 * summary['accuracy']:.2f}"
+        table.add_row("here", accuracy, str(summary["seed"]), ran, f"{summary['seconds']:.0f}")
+    if summary["paper"]:
+        paper = summary["paper"]
+        figures = f"best {paper['best']:.2f} / mean {paper['mean']:.2f} / sigma {paper['sigma']:.2f}"
+        table.add_row("paper", figures, "5 trials", "", "")
+    console.print(table)
+    if summary.get("ended") in ("nan", "dead"):
+        console.print(f"stopped: {summary['warnings'][-1]}", soft_wrap=True)
+    console.print(f"everything is in {out}", soft_wrap=True)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[bool]]:
+    """A list that turns non-empty on Ctrl-C or SIGTERM, so that the run can save; a second Ctrl-C ends it at once."""
+    asked: list[bool] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(True)
+        say("bitspike: saving after this iteration; once more to stop at once")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Told:
+    """What a person sees of a run: a bar of the epoch with its figures, and a line an epoch."""
+
+    def __init__(self, shown: Progress, spec: Experiment) -> None:
+        self.shown, self.spec = shown, spec
+        self.task: Any = None
+
+    def begin(self, stage: str, steps: int) -> Any:
+        task = self.shown.add_task(stage, total=steps, figures="")
+
+        def advance() -> None:
+            self.shown.advance(task)
+            if self.shown.tasks[task].finished:
+                self.shown.update(task, visible=False)
+
+        return advance
+
+    def started(self, spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
+        weights = sum(p.numel() for p in net.parameters())
+        kind = "1-bit" if spec.net.binary else "float32"
+        self.say(f"{spec.name}: {net.notation}, {weights:,} parameters, {kind} weights, seed {spec.seed} -> {out}")
+        self.say(
+            f"{_named(data)}: {len(data.train):,} training samples, {len(data.test):,} for testing; "
+            f"protocol {spec.train.protocol}"
+        )
+
+    def say(self, message: str) -> None:
+        self.shown.console.print(message, highlight=False, soft_wrap=True, markup=False)
+
+    def listener(self, interrupted: list[bool]) -> Any:
+        from bitspike.train.loop import Listener
+
+        return Listener(
+            epoch_begins=self.epoch_begins,
+            iteration=self.iteration,
+            epoch_ends=self.epoch_ends,
+            warning=lambda message: self.say(f"warning: {message}"),
+            interrupted=lambda: bool(interrupted),
+        )
+
+    def epoch_begins(self, epoch: int, iterations: int, done: int) -> None:
+        if self.task is None:
+            self.task = self.shown.add_task("", total=iterations, figures="")
+        title = f"epoch {epoch}/{self.spec.train.epochs}"
+        self.shown.reset(self.task, total=iterations, completed=done, description=title)
+
+    def iteration(self, watched: Mapping[str, Any] | None) -> None:
+        if watched is not None:
+            self.shown.update(self.task, figures=_figures(watched["accuracy"], watched["loss"], watched))
+        self.shown.advance(self.task)
+
+    def epoch_ends(self, row: Mapping[str, Any]) -> None:
+        on = "test" if "test_accuracy" in row else "valid"
+        timing = row["timing"]
+        self.say(
+            f"epoch {row['epoch']:>3}  train {row['train_accuracy']:6.2%}  "
+            f"{on} {_figures(row[f'{on}_accuracy'], row[f'{on}_loss'], row)}  "
+            f"{timing['train_seconds']:.1f} + {timing['evaluate_seconds']:.1f} s, data {timing['data_share']:.1%}"
+        )
+
+
+class _Mute(_Told):
+    """The other processes of a distributed run keep quiet."""
+
+    def say(self, message: str) -> None:
+        pass
+
+
+def _figures(accuracy: float, loss: float, values: Mapping[str, Any]) -> str:
+    theta = " ".join(f"{theta:.4g}" for theta in values["theta"])
+    dead = " ".join(f"{100 * share:.0f}" for share in values["dead"])
+    return f"{accuracy:6.2%}  loss {loss:.4g}  theta {theta}  dead {dead} %  spikes {sum(values['spikes']):,.0f}"
+
+
+@contextmanager
+def _told(first: bool, spec: Experiment) -> Iterator[_Told]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not (first and console.is_terminal)) as shown:
+        yield (_Told if first else _Mute)(shown, spec)

@@ -1,0 +1,94 @@
+"""How configuration is validated: frozen pydantic models whose errors are one line a field, with the nearest key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, get_args
+
+try:
+    from pydantic import BaseModel, ConfigDict, ValidationError
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "experiments need pydantic, which is not installed; run: pip install 'bitspike[train]'"
+    ) from None
+
+M = TypeVar("M", bound="Config")
+
+
+class Config(BaseModel):
+    """Frozen data; unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+
+
+def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
+    """`values` as a `model`, or a ValueError that says for each wrong field what is required and what came."""
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise ValueError(f"{where}: " + "; ".join(_problems(model, error.errors()))) from None
+
+
+def _problems(model: type[Config], errors: Sequence[Any]) -> list[str]:
+    """One a field: of the branches of a union that were tried, the one that came furthest."""
+    furthest: dict[tuple[Any, ...], Any] = {}
+    for error in errors:
+        field = tuple(error["loc"][:2])
+        rank = (error["type"] == "value_error", len(error["loc"]))
+        if field not in furthest or rank > furthest[field][0]:
+            furthest[field] = (rank, error)
+    return [_problem(model, error) for _, error in furthest.values()]
+
+
+def _problem(model: type[Config], error: Any) -> str:
+    # pydantic puts the branch of a union it tried into the path; the user knows only the fields
+    path = [str(part) for part in error["loc"] if not _is_branch(part)]
+    key = ".".join(path)
+    if error["type"] == "extra_forbidden":
+        return unknown_key(key, known_keys(model))
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable")[0]
+    required = message if error["type"] == "value_error" else f"must be {message}, but is {_shown(error['input'])}"
+    return f"{key}: {required}" if key else required
+
+
+def _is_branch(part: object) -> bool:
+    return isinstance(part, str) and (
+        part in ("float", "int", "str") or "[" in part or "-" in part or part[:1].isupper()
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def unknown_key(key: str, known: Sequence[str]) -> str:
+    """A message that names the nearest known key."""
+    near = difflib.get_close_matches(key, known, 1, cutoff=0.5)
+    if not near:  # right field, wrong table
+        near = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]][:1]
+    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+    return f"no field is named {key!r}{hint}"
+
+
+def known_keys(model: type[Config], prefix: str = "") -> list[str]:
+    """The dotted names of all fields."""
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        inner = list(_models(field.annotation))
+        if prefix == "" and len(inner) == 1 and name not in ("paper",):
+            keys += known_keys(inner[0], f"{name}.")
+        else:
+            keys.append(prefix + name)
+    return keys
+
+
+def _models(annotation: Any) -> Iterator[type[Config]]:
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        yield annotation
+        return
+    for inner in get_args(annotation):
+        yield from _models(inner)

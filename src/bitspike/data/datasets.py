@@ -1,0 +1,199 @@
+"""Datasets by name, and the user's own: found, read, binned (from the cache where it can be), checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bitspike.config import validated
+from bitspike.data.binning import Binning
+from bitspike.data.catalog import CATALOG
+from bitspike.data.coding import coding_task
+from bitspike.data.config import DataConfig
+from bitspike.data.fetch import Found, locate
+from bitspike.data.roots import data_root
+from bitspike.data.samples import Dataset, Samples
+from bitspike.data.splits import held_out, limited
+from bitspike.files import digest
+
+if TYPE_CHECKING:
+    from bitspike.data.events import Events
+
+Progress = Callable[[str, int], Callable[[], None]]
+
+# How events become frames unless the experiment says otherwise.
+_BINNING: dict[str, dict[str, Any]] = {
+    "shd": {"bin_ms": 3.0, "steps": 333},  # the paper's binary networks
+    "dvs128": {"bin_ms": 5.0, "steps": 100, "test_steps": 360, "downsample": 4, "polarity": True},  # the paper
+    "nmnist-small": {"bin_ms": 3.0, "steps": 100, "polarity": True},
+    "dvs-sign": {"bin_ms": 1000 / 30, "steps": 100, "downsample": 4, "polarity": True},  # a bin a frame of its video
+}
+_CLASSES = {"mnist": 10, "fashion": 10, "shd": 20, "dvs128": 11, "nmnist-small": 10, "dvs-sign": 15}
+
+
+def _quiet(stage: str, steps: int) -> Callable[[], None]:
+    return lambda: None
+
+
+def load(name: str, *, root: Path | None = None, progress: Progress = _quiet, **options: Any) -> Dataset:
+    """The dataset `name` with its training and test samples; `options` are those of a TOML file's [data] table."""
+    config = validated(DataConfig, {"name": name, **options}, f"load({name!r})")
+    return open_dataset(config, root=root, progress=progress)
+
+
+def open_dataset(
+    config: DataConfig, *, root: Path | None = None, progress: Progress = _quiet, seed: int = 0
+) -> Dataset:
+    """The samples that `config` names; `seed` draws the synthetic ones."""
+    if config.name == "coding":
+        return coding_task(seed)
+    data = _own(config, root, progress) if config.file is not None else _built_in(config, root, progress)
+    if not len(data.train) or not len(data.test):
+        raise ValueError(f"data: {data.title} has no {'test' if len(data.train) else 'training'} samples")
+    return Dataset(
+        data.name,
+        data.title,
+        data.classes,
+        data.train.select(limited(len(data.train), config.train_limit, config.split_seed)),
+        data.test.select(limited(len(data.test), config.test_limit, config.split_seed)),
+        edition=data.edition,
+    )
+
+
+def _built_in(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
+    found = locate(str(config.name), root)
+    read = _image_pair if config.name in ("mnist", "fashion") else _event_pair
+    train, test = read(found, config, root, progress)
+    return Dataset(found.name, found.title, _CLASSES[found.name], train, test, edition=found.edition)
+
+
+def _image_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
+    from bitspike.data.idx import read_images
+
+    _refuse_binning(config, f"{found.title} holds images")
+    files = {name.removesuffix(".gz"): path for name, path in found.files.items()}
+    train = read_images(files["train-images-idx3-ubyte"], files["train-labels-idx1-ubyte"])
+    return train, read_images(files["t10k-images-idx3-ubyte"], files["t10k-labels-idx1-ubyte"])
+
+
+def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
+    from bitspike.data.frame_cache import cached_frames
+
+    defaults = _BINNING[found.name]
+    both: list[Events] = []  # a reader that gives both splits at once is asked once
+
+    def events(split: int) -> Callable[[], Events]:
+        def read() -> Events:
+            if not both:
+                both.extend(_read_events(found, progress))
+            return both[split]
+
+        return read
+
+    folder = (root or data_root()) / "cache"
+    pair = []
+    for split, name in enumerate(("train", "test")):
+        key = {"dataset": found.name, "edition": found.edition, "split": name, "files": found.fingerprint}
+        pair.append(cached_frames(events(split), _binning(config, defaults, name), key, folder, progress=progress))
+    return pair[0], pair[1]
+
+
+def _read_events(found: Found, progress: Progress) -> tuple[Events, Events]:
+    if found.name == "dvs128":
+        from bitspike.data.dvs_gesture import read_dvs_gesture
+
+        return read_dvs_gesture(found.folder, progress)
+    train, test = (next(path for name, path in found.files.items() if split in name) for split in ("train", "test"))
+    if found.name == "shd":
+        from bitspike.data.shd import read_shd, read_shd_compact
+
+        read = read_shd_compact if train.suffix == ".xz" else read_shd
+        return read(train), read(test)
+    from bitspike.data.event_files import read_event_file
+
+    sensor = {"nmnist-small": (34, 34), "dvs-sign": (128, 128)}[found.name]
+    unit = "us" if found.name == "nmnist-small" else "s"
+    return read_event_file(train, time_unit=unit, sensor=sensor), read_event_file(test, time_unit=unit, sensor=sensor)
+
+
+def _binning(config: DataConfig, defaults: Mapping[str, Any], split: str) -> Binning:
+    def chosen(field: str, otherwise: Any = None) -> Any:
+        value = getattr(config, field)
+        return defaults.get(field, otherwise) if value is None else value
+
+    bin_ms, steps = chosen("bin_ms"), chosen("steps")
+    if bin_ms is None or steps is None:
+        raise ValueError("data: events need data.bin_ms, the width of a time bin, and data.steps, how many there are")
+    if split == "test":
+        # steps given without test_steps hold for both
+        steps = config.test_steps or (config.steps if config.steps is not None else chosen("test_steps", steps))
+    duration = None if config.duration_ms is None else round(config.duration_ms * 1000)
+    return Binning(
+        bin_us=round(bin_ms * 1000),
+        steps=steps,
+        downsample=chosen("downsample", 1),
+        polarity=chosen("polarity", True),
+        clip=config.clip,
+        duration_us=duration,
+    )
+
+
+def _refuse_binning(config: DataConfig, because: str) -> None:
+    for field in ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms"):
+        if getattr(config, field) is not None:
+            raise ValueError(
+                f"data.{field} is for events, but {because}; leave it out (net.steps is how long one is shown)"
+            )
+
+
+def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
+    path = Path(str(config.file))
+    train = _own_file(path, config, "train", root, progress)
+    if config.test_file is not None:
+        test = _own_file(Path(config.test_file), config, "test", root, progress)
+        if test.shape != train.shape:
+            raise ValueError(
+                f"data: samples of {path.name} have the shape {train.shape}, but those of {config.test_file.name} "
+                f"{test.shape}; give data.sensor if it was found from the events"
+            )
+    else:
+        if config.test_steps is not None:
+            raise ValueError("data.test_steps needs data.test_file: training and test samples come from one file here")
+        kept, held = held_out(train.labels, config.test_share, config.split_seed)
+        train, test = train.select(kept), train.select(held)
+    classes = int(torch.cat((train.labels, test.labels)).max()) + 1
+    return Dataset(path.stem, path.name, classes, train, test, edition=f"sha256 {digest(path)[:16]}")
+
+
+def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
+    from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
+    from bitspike.data.frame_cache import cached_frames
+
+    if not path.is_file():
+        raise FileNotFoundError(f"data: {path} does not exist")
+    kind = config.kind or kind_of(path)
+    if kind == "images":
+        _refuse_binning(config, f"{path.name} holds images")
+        return read_image_file(path)
+    if kind == "spikes":
+        _refuse_binning(config, f"{path.name} holds spikes that are binned already")
+        return read_spike_file(path)
+    binning = _binning(config, {}, split)
+    key = {
+        "file": digest(path),
+        "time_unit": str(config.time_unit),
+        "sensor": str(config.sensor),
+    }
+
+    def read() -> Events:
+        return read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
+
+    return cached_frames(read, binning, key, (root or data_root()) / "cache", progress=progress)
+
+
+def describe() -> list[str]:
+    """The names that `load` takes."""
+    return list(CATALOG)

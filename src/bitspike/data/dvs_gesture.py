@@ -1,0 +1,298 @@
+"""DVS128 Gesture: the published recordings with their labels, or the gestures cut out, from folders or archives."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+from bitspike.data.aedat import read_aedat
+from bitspike.data.binning import Progress, silent
+from bitspike.data.event_files import Refused, read_npy, readable
+from bitspike.data.events import Events
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SIDE, CLASSES = 128, 11
+MOST_TEXT, MOST_RECORDING = 2**20, 2 * 2**30
+LISTS = ("trials_to_train.txt", "trials_to_test.txt")
+CUT = {"ibmGestureTrain": 1077, "ibmGestureTest": 264}  # and how many gestures were published
+RECORDING = re.compile(r"(user\d+_\w+)\.aedat")
+LABELS = re.compile(r"(user\d+_\w+)_labels\.csv")
+GESTURE = re.compile(r"(user\d+_\w+)/(\d{1,2})\.npy")
+
+
+class Gesture(NamedTuple):
+    """Columns of one gesture's events and its label."""
+
+    t: NDArray[np.int64]
+    x: NDArray[np.uint8]
+    y: NDArray[np.uint8]
+    p: NDArray[np.uint8]
+    label: int
+
+
+class Member(NamedTuple):
+    """A file in a folder or archive; `open` is for the moment it is met."""
+
+    name: str
+    size: int
+    open: Callable[[], IO[bytes]]
+
+
+def read_dvs_gesture(path: Path, progress: Progress = silent) -> tuple[Events, Events]:
+    """Training and test gestures, 128 x 128, each with its time counted from its first event; labels 0..10.
+
+    `path` is the published DvsGesture.tar.gz or its extracted folder, or a folder that holds one of them, or one that
+    holds ibmGestureTrain and ibmGestureTest (gestures cut out, an npy file each), as folders or .tar.gz.
+    """
+    source = _source(path)
+    if isinstance(source, Path):
+        train, test = _read_recordings(source, progress)
+    else:
+        train, test = (_read_cut(half, progress) for half in source)
+    return _joined(train), _joined(test)
+
+
+def _source(path: Path) -> Path | tuple[Path, Path]:
+    """The recordings' folder or archive, or the two halves of the cut gestures."""
+    if path.is_file() and not path.name.startswith(tuple(CUT)):
+        return path
+    folder = path if path.is_dir() and path.name not in CUT else path.parent
+    for place in (folder, folder / "DvsGesture"):
+        if (place / LISTS[0]).is_file():
+            return place
+    if (folder / "DvsGesture.tar.gz").is_file():
+        return folder / "DvsGesture.tar.gz"
+    halves = [next((p for p in (folder / name, folder / f"{name}.tar.gz") if p.exists()), None) for name in CUT]
+    if halves[0] is not None and halves[1] is not None:
+        return halves[0], halves[1]
+    raise FileNotFoundError(
+        f"{path}: no DVS128 Gesture here; looked for DvsGesture.tar.gz, the folder DvsGesture with {LISTS[0]}, "
+        f"and {' with '.join(CUT)} as folders or .tar.gz"
+    )
+
+
+# ---- The published recordings
+
+
+def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], list[Gesture]]:
+    lists, spans = _read_texts(path)
+    trials = {name: half for half, names in enumerate(lists) for name in names}
+    for name in trials:
+        if name not in spans:
+            raise ValueError(f"{path}: must hold {name}_labels.csv, which {LISTS[trials[name]]} asks for, but does not")
+    step = progress("reading gestures", len(trials))
+    found: dict[str, list[Gesture]] = {}
+    for member in _members(path):
+        match = RECORDING.fullmatch(PurePosixPath(member.name).name)
+        if match is None or match[1] not in trials:
+            continue
+        where = f"{path}: {member.name}"
+        if match[1] in found:
+            raise ValueError(f"{where} is there twice")
+        _require_size(where, member, MOST_RECORDING)
+        with _whole(path), member.open() as stream:
+            found[match[1]] = _cut(where, stream, spans[match[1]])
+        step()
+    missing = [name for name in trials if name not in found]
+    if missing:
+        raise ValueError(
+            f"{path}: must hold {missing[0]}.aedat, which {LISTS[trials[missing[0]]]} asks for, but does not"
+        )
+    train, test = ([gesture for name in names for gesture in found[name]] for names in lists)
+    return train, test
+
+
+def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, int, int]]]]:
+    """Trials of the two lists, and (label, start, end) of every gesture in each trial.
+
+    They come first, in a pass of their own: an archive has the labels behind the recordings.
+    """
+    lists: dict[str, list[str]] = {}
+    spans: dict[str, list[tuple[int, int, int]]] = {}
+    for member in _members(path):
+        name = PurePosixPath(member.name).name
+        labels = LABELS.fullmatch(name)
+        if labels is None and name not in LISTS:
+            continue
+        where = f"{path}: {member.name}"
+        if name in lists or (labels is not None and labels[1] in spans):
+            raise ValueError(f"{where} is there twice")
+        _require_size(where, member, MOST_TEXT)
+        with _whole(path), member.open() as stream:
+            text = stream.read(MOST_TEXT).decode("utf-8-sig", "replace")
+        if labels is None:
+            lists[name] = _trials(where, text)
+        else:
+            spans[labels[1]] = _spans(where, text)
+    missing = [name for name in LISTS if name not in lists]
+    if missing:
+        raise ValueError(f"{path}: must hold {missing[0]}, the list of recordings, but does not")
+    train, test = (lists[name] for name in LISTS)
+    both = sorted(set(train) & set(test))
+    if both:
+        raise ValueError(f"{path}: a recording must be in one list, but {both[0]} is in both")
+    return [train, test], spans
+
+
+def _trials(where: str, text: str) -> list[str]:
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    for name in names:
+        if RECORDING.fullmatch(name) is None:
+            raise ValueError(f"{where}: must list files such as user01_led.aedat, but lists {name[:60]!r}")
+    return list(dict.fromkeys(name.removesuffix(".aedat") for name in names))
+
+
+def _spans(where: str, text: str) -> list[tuple[int, int, int]]:
+    spans = []
+    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+        if number == 1 or not row:  # the names of the columns: class, startTime_usec, endTime_usec
+            continue
+        try:
+            label, start, end = (int(field) for field in row)
+        except ValueError:
+            raise ValueError(f"{where}: line {number} must be class,start,end as whole numbers, but is {row}") from None
+        if not 1 <= label <= CLASSES or not 0 <= start <= end:
+            raise ValueError(f"{where}: line {number} must be a class in 1..{CLASSES}, a start and a later end: {row}")
+        spans.append((label - 1, start, end))
+    return spans
+
+
+def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -> list[Gesture]:
+    """The events of each span, from its start up to before its end; spans may overlap."""
+    import numpy as np
+
+    t, x, y, p = read_aedat(stream, where)
+    if (t[1:] < t[:-1]).any():
+        order = np.argsort(t, kind="stable")
+        t, x, y, p = t[order], x[order], y[order], p[order]
+    gestures = []
+    for label, start, end in spans:
+        here = slice(*np.searchsorted(t, (start, end)).tolist())
+        gestures.append(_gesture(where, t[here], x[here], y[here], p[here], label))
+    return gestures
+
+
+def _gesture(where: str, t: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: NDArray[Any], label: int) -> Gesture:
+    """Columns as they are kept: checked, small, time from the first event on."""
+    import numpy as np
+
+    for name, values, size in (("x", x, SIDE), ("y", y, SIDE), ("p", p, 2)):
+        if len(values) and not (values.min() >= 0 and values.max() < size):
+            raise ValueError(f"{where}: {name} must be in 0..{size - 1}, but goes over {values.min()}..{values.max()}")
+        if not np.array_equal(values, values.astype(np.uint8)):
+            raise ValueError(f"{where}: {name} must be whole numbers, but some are fractions")
+    return Gesture(t - t[:1], x.astype(np.uint8), y.astype(np.uint8), p.astype(np.uint8), label)
+
+
+# ---- The gestures cut out
+
+
+def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
+    """Files userXX_light/LABEL.npy, sorted by recording and label."""
+    found: dict[tuple[str, int], Gesture] = {}
+    name = path.name.partition(".")[0]
+    # An archive would have to be unpacked twice to know how many it holds.
+    step = progress(f"reading {name}", sum(1 for _ in _members(path)) if path.is_dir() else CUT[name])
+    for member in _members(path):
+        match = GESTURE.fullmatch("/".join(PurePosixPath(member.name).parts[-2:]))
+        if match is not None:
+            where, key = f"{path}: {member.name}", (match[1], int(match[2]))
+            if key in found:
+                raise ValueError(f"{where} is there twice")
+            if key[1] >= CLASSES:
+                raise ValueError(f"{where}: the name of a file is its label, 0..{CLASSES - 1}")
+            _require_size(where, member, MOST_RECORDING)
+            with _whole(path), readable(where), member.open() as stream:
+                found[key] = _cut_gesture(where, read_npy(stream, member.size), key[1])
+        step()
+    if not found:
+        raise ValueError(f"{path}: must hold files such as user01_led/0.npy, but has none")
+    return [found[key] for key in sorted(found)]
+
+
+def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
+    """From an array [E, 4] of x, y, p and milliseconds, or one with fields of these names (whole t: microseconds)."""
+    import numpy as np
+
+    if values.dtype.names is not None and {"x", "y", "p", "t"} <= set(values.dtype.names):
+        x, y, p, t = (values[name] for name in "xypt")
+    elif values.ndim == 2 and values.shape[1] == 4 and values.dtype.kind == "f":
+        x, y, p, t = values.T
+    else:
+        raise Refused(f"must be floats [E, 4] or have fields x, y, p and t, but is {values.dtype} {list(values.shape)}")
+    if not all(column.ndim == 1 and column.dtype.kind in "iufb" for column in (x, y, p, t)):
+        raise Refused(f"x, y, p and t must be lists of numbers, but are {values.dtype} {list(values.shape)}")
+    if len(t) and not (t.min().item() >= 0 and t.max().item() < 2**40):  # written so that NaN is refused
+        raise Refused(f"t must be at least 0, but goes over {t.min()}..{t.max()}")
+    t = np.rint(t.astype(np.float64) * 1000).astype(np.int64) if t.dtype.kind == "f" else t.astype(np.int64)
+    order = np.argsort(t, kind="stable")
+    return _gesture(where, t[order], x[order], y[order], p[order], label)
+
+
+# ---- Files, wherever they are
+
+
+def _members(path: Path) -> Iterator[Member]:
+    """Plain files of a folder or a tar archive, one after another; an archive is never unpacked onto the disk."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file() and not file.is_symlink():
+                yield Member(file.relative_to(path).as_posix(), file.stat().st_size, partial(_opened, file))
+        return
+    with _whole(path), path.open("rb") as raw:
+        packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        with gzip.GzipFile(fileobj=raw) if packed else raw as stream:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                for info in archive:
+                    name = PurePosixPath(info.name)
+                    if info.isreg() and not info.issparse() and not name.is_absolute() and ".." not in name.parts:
+                        yield Member(info.name, info.size, partial(_extracted, archive, info))
+            while stream.read(2**20):  # the checksum is behind the last file
+                pass
+
+
+def _opened(file: Path) -> IO[bytes]:
+    return file.open("rb")
+
+
+def _extracted(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    stream = archive.extractfile(info)
+    if stream is None:
+        raise tarfile.ReadError(f"{info.name} is not a plain file")
+    return stream
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Say that an archive is damaged, in one line, wherever it is noticed."""
+    try:
+        yield
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from error
+
+
+def _require_size(where: str, member: Member, most: int) -> None:
+    if member.size > most:
+        raise ValueError(f"{where}: must be of at most {most} bytes, but has {member.size}")
+
+
+def _joined(gestures: list[Gesture]) -> Events:
+    import numpy as np
+
+    if not gestures:
+        raise ValueError("DVS128 Gesture: no gestures were found")
+    offsets = np.cumsum([0, *(len(gesture.t) for gesture in gestures)])
+    labels = np.array([gesture.label for gesture in gestures], dtype=np.int64)
+    t, x, y, p = (np.concatenate([gesture[column] for gesture in gestures]) for column in range(4))
+    return Events(t, x, y, p, offsets, labels, (SIDE, SIDE))

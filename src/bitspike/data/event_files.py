@@ -1,0 +1,399 @@
+"""One's own data, in npz or HDF5: images, events, or spikes already in time steps, told apart by the arrays' names."""
+
+from __future__ import annotations
+
+import lzma
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal
+
+import numpy as np
+import torch
+
+from bitspike.data.events import Events
+from bitspike.data.samples import Frames, Images, frames_from_dense
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LIMIT = 16 * 2**30
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+# What zipfile, numpy and h5py raise over damaged files.
+DAMAGE = (
+    OSError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+NEEDS = {
+    "images": "images [N, H, W] or [N, C, H, W] and labels [N]",
+    "events": "t or t_us [E], x [E], offsets [N+1] and labels [N]; y [E] and p [E] as the sensor has them",
+    "spikes": "spikes [N, T, ...] and labels [N]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An array still in its file: what its header promises, and how to read it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], NDArray[Any]]
+
+
+def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
+    """Which of the three readers the file is for, by the names of its arrays."""
+    with open_arrays(path) as arrays:
+        names = set(arrays)
+    kinds: list[Literal["images", "events", "spikes"]] = []
+    if "images" in names:
+        kinds.append("images")
+    if {"x", "offsets"} <= names and names & {"t", "t_us"}:
+        kinds.append("events")
+    if "spikes" in names:
+        kinds.append("spikes")
+    if len(kinds) != 1 or "labels" not in names:
+        needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
+        raise ValueError(f"{path}: holds {_listed(names)}, but must hold the arrays of one kind ({needs})")
+    return kinds[0]
+
+
+def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
+    """`images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`."""
+    with open_arrays(path, limit) as arrays:
+        values, labels = _array(path, arrays, "images"), _labels(path, arrays)
+    if values.ndim not in (3, 4) or not all(values.shape):
+        raise ValueError(
+            f"{path}: images must be [N, H, W] or [N, C, H, W], none of them 0, but is {list(values.shape)}"
+        )
+    _require_length(path, "images", len(values), len(labels))
+    if values.dtype.kind == "f":
+        low, high = values.min(), values.max()
+        if not (low >= 0 and high <= 1):
+            raise ValueError(f"{path}: floating point images must be in [0, 1], but range over {low:g}..{high:g}")
+        values = values.astype(np.float32)
+    elif values.dtype != np.uint8:
+        raise ValueError(f"{path}: images must be uint8, or floating point in [0, 1], but are {values.dtype}")
+    if values.ndim == 3:
+        values = values[:, None]
+    return Images(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(labels))
+
+
+def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:
+    """`spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
+    with open_arrays(path, limit) as arrays:
+        values, labels = _array(path, arrays, "spikes"), _labels(path, arrays)
+    if values.ndim < 3 or not all(values.shape):
+        raise ValueError(f"{path}: spikes must be [N, T, ...], none of them 0, but is {list(values.shape)}")
+    _require_length(path, "spikes", len(values), len(labels))
+    if math.prod(values.shape[1:]) >= 2**31:
+        raise ValueError(f"{path}: a sample must have less than 2**31 bins, but has {list(values.shape[1:])}")
+    values = _whole(path, "spikes", values, 0, 255).astype(np.uint8)
+    return frames_from_dense(torch.from_numpy(values), torch.from_numpy(labels))
+
+
+def read_event_file(
+    path: Path,
+    *,
+    time_unit: Literal["s", "ms", "us"] | None = None,
+    sensor: tuple[int, ...] | None = None,
+    limit: int = LIMIT,
+) -> Events:
+    """Events from `t` in `time_unit` (or `t_us`), `x`, perhaps `y` and `p`, `offsets [N+1]` and `labels [N]`.
+
+    Without `sensor` the largest coordinates give its size, which is too small if no event touched its border. Each
+    sample is sorted by time and its time starts at its first event. `p` may be 0 and 1, -1 and 1, or truth values.
+    """
+    with open_arrays(path, limit) as arrays:
+        name, unit = _time(path, arrays, time_unit)
+        t = _microseconds(path, name, _array(path, arrays, name), MICROSECONDS[unit])
+        columns = {"x": _column(path, arrays, "x", len(t), 2**31 - 1)}
+        if "y" in arrays:
+            columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)
+        if "p" in arrays:
+            columns["p"] = _polarity(path, arrays, len(t))
+        labels = _labels(path, arrays)
+        offsets = _offsets(path, arrays, len(t), len(labels))
+    sensor = _sensor(path, columns, sensor)
+    _sort_samples(t, columns, offsets)
+    _start_at_zero(t, offsets)
+    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor)
+
+
+# ---- Columns
+
+
+def _time(path: Path, arrays: Mapping[str, Stored], unit: str | None) -> tuple[str, str]:
+    if "t_us" in arrays:
+        if unit not in (None, "us"):
+            raise ValueError(f"{path}: t_us is in microseconds, but time_unit is {unit!r}; leave it out")
+        return "t_us", "us"
+    if unit not in MICROSECONDS:
+        raise ValueError(
+            f'{path}: time_unit must say what t is in, "s", "ms" or "us", but is {unit!r} (t_us needs none)'
+        )
+    return "t", unit
+
+
+def _microseconds(path: Path, name: str, t: NDArray[Any], scale: int) -> NDArray[np.int64]:
+    _require_flat(path, name, t)
+    if t.dtype.kind not in "iuf":
+        raise ValueError(f"{path}: {name} must be numbers, but is {t.dtype}")
+    if len(t):
+        low, high = t.min().item(), t.max().item()
+        if not (abs(low) * scale <= 2**53 and abs(high) * scale <= 2**53):  # written so that NaN is refused
+            raise ValueError(f"{path}: {name} must be numbers within 2**53 us, but ranges over {low}..{high}")
+    if t.dtype.kind == "f":
+        return np.rint(t.astype(np.float64) * scale).astype(np.int64)
+    return np.asarray(t.astype(np.int64) * scale)
+
+
+def _column(path: Path, arrays: Mapping[str, Stored], name: str, length: int, most: int) -> NDArray[np.integer]:
+    values = _array(path, arrays, name)
+    _require_flat(path, name, values)
+    _require_length(path, name, len(values), length, of="t")
+    return _whole(path, name, values, 0, most)
+
+
+def _polarity(path: Path, arrays: Mapping[str, Stored], length: int) -> NDArray[np.integer]:
+    values = _array(path, arrays, "p")
+    _require_flat(path, "p", values)
+    _require_length(path, "p", len(values), length, of="t")
+    values = _whole(path, "p", values, -1, 1)
+    if len(values) and values.min() < 0:
+        if not values.all():
+            raise ValueError(f"{path}: p must be 0 and 1, or -1 and 1, but holds -1, 0 and perhaps 1")
+        values = values > 0
+    return values.astype(np.uint8)
+
+
+def _labels(path: Path, arrays: Mapping[str, Stored]) -> NDArray[np.int64]:
+    labels = _array(path, arrays, "labels")
+    _require_flat(path, "labels", labels)
+    if not len(labels):
+        raise ValueError(f"{path}: labels is empty; at least one sample is required")
+    return _whole(path, "labels", labels, 0, 2**31 - 1).astype(np.int64)
+
+
+def _offsets(path: Path, arrays: Mapping[str, Stored], events: int, samples: int) -> NDArray[np.int64]:
+    offsets = _array(path, arrays, "offsets")
+    _require_flat(path, "offsets", offsets)
+    offsets = _whole(path, "offsets", offsets, 0, 2**62).astype(np.int64)
+    if len(offsets) != samples + 1:
+        raise ValueError(f"{path}: offsets must have one more than the {samples} labels, but has {len(offsets)}")
+    if offsets[0] != 0 or offsets[-1] != events or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"{path}: offsets must rise from 0 to the number of events, {events}, but go from {offsets[0]} to "
+            f"{offsets[-1]}{' and fall in between' if (np.diff(offsets) < 0).any() else ''}"
+        )
+    return offsets
+
+
+def _sensor(path: Path, columns: Mapping[str, NDArray[Any]], given: tuple[int, ...] | None) -> tuple[int, ...]:
+    names = [name for name in ("y", "x") if name in columns]
+    found = tuple(int(columns[name].max()) + 1 if len(columns[name]) else 1 for name in names)
+    if given is None:
+        return found
+    if len(given) != len(names) or any(size < need for size, need in zip(given, found, strict=True)):
+        wanted = "(height, width)" if len(names) == 2 else "(units,)"
+        raise ValueError(f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}")
+    return tuple(given)
+
+
+def _sort_samples(t: NDArray[np.int64], columns: dict[str, NDArray[Any]], offsets: NDArray[np.int64]) -> None:
+    """Sort, in place, the samples that are not in the order of time; events of the same time keep theirs."""
+    falls = np.flatnonzero(t[1:] < t[:-1]) + 1
+    for sample in np.unique(np.searchsorted(offsets, falls[~np.isin(falls, offsets)], side="right") - 1):
+        here = slice(int(offsets[sample]), int(offsets[sample + 1]))
+        order = np.argsort(t[here], kind="stable")
+        for values in (t, *columns.values()):
+            values[here] = values[here][order]
+
+
+def _start_at_zero(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
+    """Count each sample's time, in place, from its first event; samples are sorted."""
+    lengths = np.diff(offsets)
+    first = t[np.minimum(offsets[:-1], max(len(t) - 1, 0))] if len(t) else np.zeros(len(lengths), np.int64)
+    t -= np.repeat(first, lengths)
+
+
+# ---- Checks
+
+
+def _array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
+    if name not in arrays:
+        raise ValueError(f"{path}: must hold an array {name}, but holds {_listed(arrays)}")
+    return arrays[name].read()
+
+
+def _whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
+    """`values` as whole numbers in low..high, in as few bytes as they came in."""
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
+    if values.dtype.kind == "f" and not np.array_equal(values, np.rint(values)):  # NaN differs from itself
+        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions or not numbers")
+    least, most = (values.min().item(), values.max().item()) if values.size else (low, high)
+    if not (least >= low and most <= high):
+        raise ValueError(f"{path}: {name} must be whole numbers in {low}..{high}, but range over {least}..{most}")
+    if values.dtype.kind == "f":
+        return values.astype(np.int64)
+    return values.astype(np.uint8) if values.dtype.kind == "b" else values.astype(values.dtype.newbyteorder("="))
+
+
+def _require_flat(path: Path, name: str, values: NDArray[Any]) -> None:
+    if values.ndim != 1:
+        raise ValueError(f"{path}: {name} must have one dimension, but has the shape {list(values.shape)}")
+
+
+def _require_length(path: Path, name: str, length: int, required: int, *, of: str = "labels") -> None:
+    if length != required:
+        raise ValueError(f"{path}: {name} must be as many as {of}, {required}, but there are {length}")
+
+
+def _listed(names: Mapping[str, Stored] | set[str]) -> str:
+    return ", ".join(sorted(names)[:20]) or "no arrays"
+
+
+# ---- Arrays in files, none of which is trusted
+
+
+@contextmanager
+def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = None) -> Iterator[dict[str, Stored]]:
+    """The arrays of an npz or HDF5 file by name, none read yet; each of at most `limit` bytes.
+
+    A file, or a stream that errors call `name`.
+    """
+    if isinstance(source, Path):
+        with source.open("rb") as stream, open_arrays(stream, limit, name or str(source)) as arrays:
+            yield arrays
+        return
+    where = name or "stream"
+    magic = source.read(len(HDF5_MAGIC))
+    source.seek(0)
+    file: Any
+    with readable(where):
+        if magic == HDF5_MAGIC:
+            import h5py
+
+            file, listed = h5py.File(source, "r"), _hdf5_arrays
+        elif magic[:2] == b"PK":
+            file, listed = zipfile.ZipFile(source), _npz_arrays
+        else:
+            raise Refused(f"must be an npz or HDF5 file, but begins with {magic!r}")
+    with file:
+        yield listed(where, file, limit)
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Turn whatever a library raises over a damaged file into one line that begins with `where`.
+
+    The system's own errors (no such file, disk full) and lines that begin so already pass.
+    """
+    try:
+        yield
+    except Refused as error:
+        raise ValueError(f"{where}: {error}") from error
+    except DAMAGE as error:
+        if getattr(error, "errno", None) or str(error).startswith(where):
+            raise
+        line = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise ValueError(f"{where}: {line}; the file is damaged or cut short, get it again") from error
+    except MemoryError as error:
+        raise ValueError(f"{where}: there is not enough memory to read it ({error})") from error
+
+
+class Refused(ValueError):
+    """What a file holds can be read but is not taken; the message lacks the place."""
+
+
+def _npz_arrays(where: str, file: zipfile.ZipFile, limit: int) -> dict[str, Stored]:
+    arrays = {}
+    for info in file.infolist():
+        if info.filename.endswith(".npy"):
+            name = info.filename.removesuffix(".npy")
+            with readable(f"{where}: {name}"), file.open(info) as stream:
+                shape, _, dtype = _npy_header(stream)
+            read = partial(_read_member, f"{where}: {name}", file, info, limit)
+            arrays[name] = Stored(shape, dtype, read)
+    return arrays
+
+
+def _read_member(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, limit: int) -> NDArray[Any]:
+    with readable(where), file.open(info) as stream:
+        return read_npy(stream, info.file_size, limit)
+
+
+def _hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
+    names = [name for name in file if file.get(name, getclass=True).__name__ == "Dataset"]
+    found = ((name, hdf5_dataset(where, file, name)) for name in names)
+    return {name: Stored(data.shape, data.dtype, partial(_read_hdf5, where, data, limit)) for name, data in found}
+
+
+def _read_hdf5(where: str, data: Any, limit: int) -> NDArray[Any]:
+    with readable(f"{where}: {data.name.strip('/')}"):
+        _require_size(data.shape, data.dtype, limit)
+        return np.asarray(data[()])
+
+
+def hdf5_dataset(where: str, file: Any, name: str) -> Any:
+    """The dataset `name`, unless it is missing or would be read from another file than this one."""
+    import h5py
+
+    with readable(where):
+        data = file.get(name)
+        if not isinstance(data, h5py.Dataset) or data.shape is None:
+            raise Refused(f"must hold an array {name}, but holds {', '.join(sorted(file)[:20]) or 'nothing'}")
+        linked = any(not isinstance(file.get(part, getlink=True), h5py.HardLink) for part in _parents(name))
+        if linked or data.is_virtual or data.external:
+            raise Refused(f"{name} must be in the file itself, but is a link to another place")
+    return data
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:
+    """The array of an npy stream of `size` bytes; what its header promises is checked before it is allocated."""
+    shape, fortran, dtype = _npy_header(stream)
+    promised = _require_size(shape, dtype, min(limit, size))
+    data, held = np.empty(promised, np.uint8), 0
+    while held < promised and (chunk := stream.read(min(promised - held, 2**22))):
+        data[held : held + len(chunk)] = np.frombuffer(chunk, np.uint8)
+        held += len(chunk)
+    if held < promised or stream.read(1):
+        raise ValueError(f"its header promises {promised} bytes, but {'fewer' if held < promised else 'more'} follow")
+    return data.view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise Refused(f"must be an npy array of version 1 or 2, but is of version {version[0]}")
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)
+    return np.lib.format.read_array_header_2_0(stream)
+
+
+def _require_size(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:
+    """Bytes of such an array, if they are plain bytes and not too many."""
+    if dtype.hasobject:
+        raise Refused("must be plain numbers, but is Python objects (pickled), which are never read")
+    size = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or size > limit:
+        raise Refused(f"its header promises {list(shape)} of {dtype}, {size} bytes, but at most {limit} are read")
+    return size

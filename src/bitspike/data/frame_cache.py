@@ -1,0 +1,122 @@
+"""Frames kept in a file under the hash of what they are made from: events are read and binned once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from bitspike.data.binning import Binning, Progress, bin_events, silent
+from bitspike.data.samples import Frames, frames
+from bitspike.files import locked, write_atomically
+
+if TYPE_CHECKING:
+    from bitspike.data.events import Events
+
+FORMAT = 1  # of the file, and of what binning gives; a new one leaves old files alone
+TYPES = {"index": torch.int32, "count": torch.uint8, "lengths": torch.int64, "labels": torch.int64}
+MOST_WORKERS = 8
+
+
+def cached_frames(
+    read: Callable[[], Events],
+    binning: Binning,
+    key: Mapping[str, str],
+    folder: Path,
+    *,
+    progress: Progress = silent,
+    workers: int | None = None,
+) -> Frames:
+    """Frames of the events that `read` gives, from `folder` if they are there; `read` is called only if not.
+
+    `key` says which events they are. One process builds, others that want the same wait and take what it wrote. A file
+    that is damaged is built again.
+    """
+    text = json.dumps({"binning": asdict(binning), "format": FORMAT, "key": dict(key)}, sort_keys=True)
+    name = hashlib.sha256(text.encode()).hexdigest()
+    path = folder / f"{name}.safetensors"
+    found = _load(path, text, binning.steps)
+    if found is not None:
+        return found
+    waited: list[Callable[[], None]] = []
+    with locked(
+        folder / f"{name}.lock",
+        lambda: waited.append(progress("waiting for another process that bins the same events", 1)),
+    ):
+        for step in waited:
+            step()
+        found = _load(path, text, binning.steps)
+        if found is not None:
+            return found
+        built = bin_events(read(), binning, workers=_workers(workers), progress=progress)
+        write_atomically(path, lambda to: _save(to, built, text))
+        return built
+
+
+def _workers(given: int | None) -> int:
+    return min(MOST_WORKERS, os.cpu_count() or 1) if given is None else given
+
+
+def _save(path: Path, built: Frames, text: str) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    tensors = {name: getattr(built, name) for name in TYPES}
+    try:
+        save_file(tensors, path, metadata={"made_from": text, "shape": json.dumps(built.shape)})
+    except SafetensorError as error:
+        # A full disk comes as the library's own error, its number in the text.
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+
+
+def _load(path: Path, text: str, steps: int) -> Frames | None:
+    """The frames in `path`, or None if it is missing, damaged or of something else."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("made_from") != text:
+                return None
+            shape = tuple(json.loads(metadata["shape"]))
+            tensors = {name: file.get_tensor(name) for name in TYPES}
+    except (SafetensorError, KeyError, ValueError, TypeError):
+        return None
+    if not all(isinstance(size, int) and size > 0 for size in shape):
+        return None
+    if any(tensors[name].dtype != dtype or tensors[name].ndim != 1 for name, dtype in TYPES.items()):
+        return None
+    if not _is_sound(**tensors, bins=steps * math.prod(shape)):
+        return None
+    return frames(**tensors, steps=steps, shape=shape)
+
+
+def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:
+    """Whether every sample's bins are there, in order, none twice or empty: batches look up places by these numbers."""
+    if len(index) != len(count) or len(lengths) != len(labels) or not len(labels):
+        return False
+    if int(lengths.min()) < 0 or int(lengths.max()) > bins or int(labels.min()) < 0:
+        return False
+    held = int(lengths.sum())
+    if held == 0:
+        return len(index) == 1 and not int(index[0]) and not int(count[0])
+    if held != len(index) or int(index.min()) < 0 or int(index.max()) >= bins or not int(count.min()):
+        return False
+    rises = index[1:] > index[:-1]
+    edges = lengths.cumsum(0)[:-1] - 1
+    rises[edges[(edges >= 0) & (edges < held - 1)]] = True
+    return bool(rises.all())

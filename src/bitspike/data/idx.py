@@ -1,0 +1,89 @@
+"""IDX files, the format of MNIST and its kin: a big-endian header, then bytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import struct
+import zlib
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bitspike.data.samples import Images
+
+LIMIT = 2 * 2**30
+GZIP_MAGIC = b"\x1f\x8b"
+UNSIGNED_BYTES = 0x08
+# Deflate cannot do better; a header that promises more is wrong, and nothing needs to be allocated to know it.
+GZIP_BEST_RATIO = 1032
+
+
+def read_idx(path: Path) -> Tensor:
+    """The array in an IDX file, uint8 of any rank; gzip is recognised by its first bytes, not by the name."""
+    try:
+        with path.open("rb") as raw:
+            size = path.stat().st_size
+            if raw.peek(2)[:2] != GZIP_MAGIC:
+                return _read(path, raw, size)
+            with gzip.open(raw) as stream:
+                return _read(path, stream, size * GZIP_BEST_RATIO)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: the gzip data is damaged or cut short ({error}); fetch the file again") from error
+
+
+def read_images(images_path: Path, labels_path: Path, *, classes: int = 10) -> Images:
+    """Images `[N, 1, H, W]` uint8 and labels `[N]` in 0..classes-1, from one IDX file each."""
+    images, labels = read_idx(images_path), read_idx(labels_path)
+    if images.ndim != 3:
+        raise ValueError(f"{images_path}: images must be an array [N, H, W], but it has the shape {list(images.shape)}")
+    if labels.ndim != 1:
+        raise ValueError(f"{labels_path}: labels must be an array [N], but it has the shape {list(labels.shape)}")
+    if len(images) != len(labels):
+        raise ValueError(
+            f"{images_path}: holds {len(images)} images, but {labels_path.name} {len(labels)} labels; "
+            "they must be of the same set"
+        )
+    if len(labels) and int(labels.max()) >= classes:
+        raise ValueError(f"{labels_path}: labels must be in 0..{classes - 1}, but one is {int(labels.max())}")
+    return Images(images[:, None], labels.long())
+
+
+def _read(path: Path, stream: io.BufferedIOBase, most: int) -> Tensor:
+    """One array from `stream`, which can hold at most `most` bytes."""
+    shape = _shape(path, stream)
+    size = math.prod(shape)
+    promise = f"{path}: the header promises {' x '.join(map(str, shape)) or '1'} = {size} bytes"
+    if size > LIMIT:
+        raise ValueError(f"{promise}, more than the {LIMIT} that are read; the file is damaged, fetch it again")
+    if size > most:
+        raise ValueError(f"{promise}, more than the file can hold; fetch it again")
+    data = bytearray(size)
+    held = _fill(stream, data)
+    if held < size:
+        raise ValueError(f"{promise}, but only {held} follow; fetch the file again")
+    if stream.read(1):
+        raise ValueError(f"{promise}, but more follow; fetch the file again")
+    return torch.frombuffer(data, dtype=torch.uint8).view(shape) if size else torch.empty(shape, dtype=torch.uint8)
+
+
+def _shape(path: Path, stream: io.BufferedIOBase) -> tuple[int, ...]:
+    magic = stream.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0":
+        raise ValueError(f"{path}: not an IDX file: it must begin with two zero bytes, but begins with {magic!r}")
+    if magic[2] != UNSIGNED_BYTES:
+        raise ValueError(f"{path}: must hold unsigned bytes (type 0x08), but its type is 0x{magic[2]:02x}")
+    header = stream.read(4 * magic[3])
+    if len(header) < 4 * magic[3]:
+        raise ValueError(f"{path}: ends within its header of {magic[3]} dimensions; fetch it again")
+    return struct.unpack(f">{magic[3]}I", header)
+
+
+def _fill(stream: io.BufferedIOBase, data: bytearray) -> int:
+    """Read into `data` until it is full or the stream ends; gives the number of bytes."""
+    view, held = memoryview(data), 0
+    while held < len(data) and (count := stream.readinto(view[held : held + 2**20])):
+        held += count
+    return held

@@ -1,0 +1,224 @@
+"""Spiking Heidelberg Digits: the published HDF5 files, and a compact form of the same layout."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
+
+from bitspike.data.event_files import HDF5_MAGIC, Refused, hdf5_dataset, open_arrays, readable
+from bitspike.data.events import Events
+from bitspike.files import explained
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+UNITS, CLASSES = 700, 20
+MOST_BYTES = 8 * 2**30
+MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
+LONGEST_S = 2**32
+BLOCK = 512  # samples that are read together
+
+
+def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
+    """The samples of a published file: `spikes/times` in seconds, `spikes/units`, `labels`; .h5, .h5.gz or .h5.zip.
+
+    A packed file is unpacked, for as long as it is read, into the folder `scratch` (default: the system's).
+    """
+    import h5py
+
+    with _unpacked(path, scratch) as plain:
+        with readable(str(path)):
+            file = h5py.File(plain, "r")
+        with file:
+            return _read_hdf5(path, file)
+
+
+def _read_hdf5(path: Path, file: Any) -> Events:
+    import numpy as np
+
+    names = {"spikes/times": "f", "spikes/units": "ui", "labels": "ui"}
+    times, units, labels = (hdf5_dataset(str(path), file, name) for name in names)
+    with readable(str(path)):
+        if times.ndim != 1 or not times.shape == units.shape == labels.shape or not 0 < len(labels) <= MOST_SAMPLES:
+            raise Refused(
+                f"must hold as many labels as lists of times and units, 1 to {MOST_SAMPLES}, but their shapes are "
+                f"{labels.shape}, {times.shape} and {units.shape}"
+            )
+        _require_types(names, (times, units, labels))
+        blocks = [slice(at, at + BLOCK) for at in range(0, len(labels), BLOCK)]
+        t, t_counts = _joined("spikes/times", times, blocks, np.int64)
+        x, x_counts = _joined("spikes/units", units, blocks, np.uint16)
+        if not np.array_equal(t_counts, x_counts):
+            sample = int(np.flatnonzero(t_counts != x_counts)[0])
+            raise Refused(f"sample {sample} has {t_counts[sample]} times, but {x_counts[sample]} units")
+        offsets = np.concatenate([[0], np.cumsum(t_counts)])
+        return Events(t, x, None, None, offsets, _labels(labels[()]), (UNITS,))
+
+
+def _require_types(names: dict[str, str], datasets: tuple[Any, ...]) -> None:
+    import h5py
+
+    for (name, kinds), data in zip(names.items(), datasets, strict=True):
+        dtype = data.dtype if name == "labels" else h5py.check_vlen_dtype(data.dtype)
+        if getattr(dtype, "kind", None) not in tuple(kinds):
+            wanted = "lists of floating point numbers" if kinds == "f" else "whole numbers"
+            raise Refused(f"{name} must be {wanted}{' in lists' if name == 'spikes/units' else ''}, but is {dtype}")
+
+
+def _joined(
+    name: str, data: Any, blocks: list[slice], dtype: type[np.integer]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """All lists of `data` one after another, times as microseconds, and their lengths."""
+    import numpy as np
+
+    parts, lengths, total = [], [], 0
+    for block in blocks:
+        lists = data[block]
+        lengths.append(np.fromiter(map(len, lists), np.int64, len(lists)))
+        total += int(lengths[-1].sum())
+        if total > MOST_SPIKES:
+            raise Refused(f"{name} must be at most {MOST_SPIKES} numbers, but are more")
+        values = np.concatenate(lists)
+        if len(values):
+            _require_range(name, values)
+        parts.append((np.rint(values * np.float64(1e6)) if values.dtype.kind == "f" else values).astype(dtype))
+    return np.concatenate(parts), np.concatenate(lengths)
+
+
+def _require_range(name: str, values: NDArray[Any]) -> None:
+    most = LONGEST_S if values.dtype.kind == "f" else UNITS - 1
+    low, high = values.min().item(), values.max().item()
+    if not (low >= 0 and high <= most):  # written so that NaN is refused
+        raise Refused(f"{name} must be in 0..{most}, but range over {low}..{high}")
+
+
+def _labels(values: NDArray[Any]) -> NDArray[np.int64]:
+    import numpy as np
+
+    if len(values) and not (values.min() >= 0 and values.max() < CLASSES):
+        raise Refused(f"labels must be in 0..{CLASSES - 1}, but range over {values.min()}..{values.max()}")
+    return values.astype(np.int64)
+
+
+# ---- Packed files
+
+
+@contextmanager
+def _unpacked(path: Path, scratch: Path | None) -> Iterator[Path]:
+    """The plain HDF5 file, for as long as the context lasts."""
+    with path.open("rb") as raw:
+        magic = raw.read(len(HDF5_MAGIC))
+        raw.seek(0)
+        if magic == HDF5_MAGIC:
+            yield path
+            return
+        if scratch is not None:
+            scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="shd-") as folder:
+            plain = Path(folder) / "shd.h5"
+            with readable(str(path)), explained(plain), _opened(raw, magic) as packed, plain.open("wb") as out:
+                _copy(packed, out)
+            yield plain
+
+
+def _opened(raw: BinaryIO, magic: bytes) -> IO[bytes] | gzip.GzipFile:
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.open(raw)
+    if magic[:2] != b"PK":
+        raise Refused(f"must be an HDF5 file, plain or as .gz or .zip, but begins with {magic!r}")
+    archive = zipfile.ZipFile(raw)
+    members = [info for info in archive.infolist() if info.filename.endswith(".h5")]
+    if len(members) != 1:
+        raise Refused(f"must hold one .h5 file, but holds {len(members)}")
+    return archive.open(members[0])
+
+
+def _copy(source: IO[bytes] | gzip.GzipFile, out: BinaryIO) -> None:
+    size = 0
+    while block := source.read(2**20):
+        size += len(block)
+        if size > MOST_BYTES:
+            raise Refused(f"must unpack to at most {MOST_BYTES} bytes, but is longer")
+        out.write(block)
+
+
+# ---- The compact form
+
+
+def read_shd_compact(path: Path) -> Events:
+    """The samples of a .npz.xz: `counts [N, 700]` of spikes a unit, and `isi`, each unit's gaps in ticks of `tick_ms`.
+
+    Equal to what `read_shd` gives for the HDF5 file with the same spikes: sorted by time, then by unit, and with times
+    rounded to the float16 seconds of the published files.
+    """
+    import numpy as np
+
+    where = str(path)
+    with readable(where), lzma.open(path) as stream:
+        data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise Refused(f"must unpack to at most {MOST_BYTES} bytes, but is longer")
+    with open_arrays(io.BytesIO(data), MOST_BYTES, where) as arrays, readable(where):
+        missing = {"counts", "isi", "labels", "tick_ms"} - set(arrays)
+        if missing:
+            raise Refused(
+                f"must hold the arrays counts, isi, labels and tick_ms, but has no {', '.join(sorted(missing))}"
+            )
+        counts, gaps, labels, tick_ms = (arrays[name].read() for name in ("counts", "isi", "labels", "tick_ms"))
+        _require_compact(counts, gaps, labels, tick_ms)
+        offsets = np.concatenate([[0], np.cumsum(counts.sum(1, dtype=np.int64))])
+        if offsets[-1] != len(gaps):
+            raise Refused(f"counts add up to {offsets[-1]} spikes, but isi has {len(gaps)}")
+        ticks = np.empty(len(gaps), np.uint32)
+        x = np.empty(len(gaps), np.uint16)
+        for at in range(0, len(counts), BLOCK):
+            block = slice(int(offsets[at]), int(offsets[min(at + BLOCK, len(counts))]))
+            ticks[block], x[block] = _sorted_spikes(counts[at : at + BLOCK], gaps[block])
+        return Events(_published_us(ticks, float(tick_ms)), x, None, None, offsets, _labels(labels), (UNITS,))
+
+
+def _require_compact(counts: NDArray[Any], gaps: NDArray[Any], labels: NDArray[Any], tick_ms: NDArray[Any]) -> None:
+    kinds = [array.dtype.kind for array in (counts, gaps, labels)]
+    if kinds != ["u"] * 3 or counts.ndim != 2 or counts.shape[1] != UNITS or gaps.ndim != 1 or gaps.itemsize > 2:
+        raise Refused(
+            f"counts [N, {UNITS}], isi (at most 16 bits) and labels must be unsigned, but are {counts.dtype} "
+            f"{list(counts.shape)}, {gaps.dtype} {list(gaps.shape)} and {labels.dtype} {list(labels.shape)}"
+        )
+    if labels.shape != counts.shape[:1] or not len(labels):
+        raise Refused(f"labels must be as many as counts, {len(counts)}, and at least 1, but are {list(labels.shape)}")
+    if tick_ms.shape != () or tick_ms.dtype.kind != "f" or not 0 < tick_ms <= 1000:
+        raise Refused(f"tick_ms must be one number in (0, 1000], but is {tick_ms!r}")
+
+
+def _sorted_spikes(counts: NDArray[Any], gaps: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """Ticks and units of a few samples, sorted by sample, tick, unit: the three share a number that is sorted."""
+    import numpy as np
+
+    trains = counts.ravel().astype(np.int64)
+    running = np.cumsum(gaps, dtype=np.int64)
+    before = np.concatenate([[0], running])[np.cumsum(trains) - trains]
+    ticks = running - np.repeat(before, trains)
+    if len(ticks) and ticks.max() >= 2**32:
+        raise Refused(f"times must be less than 2**32 ticks, but one is {ticks.max()}")
+    train = np.repeat(np.arange(len(trains), dtype=np.int64), trains)
+    number = np.sort((train // UNITS << 42) | (ticks << 10) | (train % UNITS))
+    return (number >> 10).astype(np.uint32), (number & 1023).astype(np.uint16)
+
+
+def _published_us(ticks: NDArray[np.uint32], tick_ms: float) -> NDArray[np.int64]:
+    """Microseconds of float16 seconds."""
+    import numpy as np
+
+    most = int(ticks.max()) if len(ticks) else 0
+    if most * tick_ms > 60_000_000:
+        raise Refused(f"times must be at most 60000 s, the range of float16, but one is {most * tick_ms / 1000:g} s")
+    seconds = (np.arange(most + 1) * (tick_ms / 1000.0)).astype(np.float16)
+    return np.rint(seconds * np.float64(1e6)).astype(np.int64)[ticks]

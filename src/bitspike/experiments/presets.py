@@ -1,0 +1,46 @@
+"""The paper's cells as experiments: one TOML file a task, four variants each, every figure with its source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from bitspike.config import unknown_key
+from bitspike.experiments.schema import Experiment, experiment, read_experiment
+
+TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
+VARIANTS = ("float32", "theta1", "fixed", "annealed")
+
+
+def preset_names() -> list[str]:
+    """`task/variant` of all presets."""
+    return [f"{task}/{variant}" for task in TASKS for variant in VARIANTS]
+
+
+def preset(name: str) -> Experiment:
+    """A preset by its name, such as "mnist/annealed"."""
+    if name not in preset_names():
+        raise ValueError(f"preset: {unknown_key(name, preset_names()).replace('field', 'preset')}")
+    task, variant = name.split("/")
+    text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    return experiment({"name": name, **_merged(tables["common"], tables[variant])}, f"preset {name}")
+
+
+def preset_or_file(name: str) -> Experiment:
+    """What the command line takes: a preset's name, or the path of a TOML file."""
+    if name.endswith(".toml") or Path(name).is_file():
+        return read_experiment(Path(name))
+    return preset(name)
+
+
+def _merged(common: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables of both; where both have a value, the variant's."""
+    merged = dict(common)
+    for key, value in variant.items():
+        before = merged.get(key)
+        merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged

@@ -1,0 +1,198 @@
+"""What an experiment is: data, network, training, and where its figures come from. Frozen: derive, never mutate."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bitspike.config import Config, known_keys, unknown_key, validated
+from bitspike.data.config import DataConfig
+from bitspike.schedules import Constant, Linear, Relax, Schedule
+from bitspike.train.config import TrainConfig
+
+Above0 = Annotated[float, Field(gt=0)]
+Decay = Annotated[float, Field(ge=0, le=1)]
+Drop = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Rise(Config):
+    """A threshold that is annealed: it relaxes with {start, stop, rate} or {.., tau}, is a line with {.., steps}."""
+
+    start: Above0
+    stop: Above0
+    rate: Annotated[float, Field(gt=0, le=1)] | None = None
+    tau: Above0 | None = None
+    steps: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if sum(way is not None for way in (self.rate, self.tau, self.steps)) != 1:
+            raise ValueError("a threshold {start, stop, ...} needs one of rate, tau and steps")
+        self.schedule()
+        return self
+
+    def schedule(self) -> Schedule:
+        """As a function of the iteration."""
+        if self.rate is not None:
+            return Relax(self.start, self.stop, self.rate)
+        if self.tau is not None:
+            return Relax.from_tau(self.start, self.stop, self.tau)
+        return Linear(self.start, self.stop, self.steps or 1)
+
+
+Threshold = Above0 | Rise
+
+
+class NetConfig(Config):
+    """A network in the paper's notation; lists have one value a neuron layer (dropout: a Dense layer)."""
+
+    notation: str
+    binary: bool = True  # False: the float32 twin
+    beta: Decay | list[Decay]
+    slope: Above0 | list[Above0]
+    theta: Threshold | list[Threshold]
+    dropout: Drop | list[Drop] = 0.0
+    norm: Literal["step", "shared", "none"] = "none"
+    surrogate_center: Literal["initial", "current"] = "initial"
+    init: Literal["torch", "released"] = "released"
+    clip: Above0 | None = None  # no gradient to latent weights beyond
+    steps: Annotated[int, Field(ge=1)] = 100  # how long a static input is shown
+    learn_beta: bool = False
+    recurrent: bool = False
+    backend: Literal["auto", "reference", "torch", "c"] = "auto"
+
+    def schedules(self, layers: int) -> list[Schedule]:
+        """One schedule a neuron layer."""
+        thetas = self.theta if isinstance(self.theta, list) else [self.theta] * layers
+        if len(thetas) != layers:
+            raise ValueError(
+                f"net.theta must be one threshold, or one a neuron layer, {layers} in {self.notation!r}, "
+                f"but has {len(thetas)}"
+            )
+        return [theta.schedule() if isinstance(theta, Rise) else Constant(theta) for theta in thetas]
+
+
+class Published(Config):
+    """What the paper reports: test accuracy in percent, best and mean over five trials, their sample sigma."""
+
+    best: float
+    mean: float
+    sigma: float
+
+
+class Experiment(Config):
+    """Everything that decides a run's numbers but the machine."""
+
+    name: str
+    title: str = ""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    data: DataConfig
+    net: NetConfig
+    train: TrainConfig
+    paper: Published | None = None
+    sources: dict[str, str] = Field(default_factory=dict)  # dotted field -> where its value comes from
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> Self:
+        known = known_keys(Experiment)
+        for key in self.sources:
+            if key not in known:
+                raise ValueError(f"sources: {unknown_key(key, known)}")
+        return self
+
+
+def experiment(values: Mapping[str, Any], where: str) -> Experiment:
+    """Validated, with errors that name `where` and the field."""
+    return validated(Experiment, values, where)
+
+
+def read_experiment(path: Path) -> Experiment:
+    """From a TOML file; paths in it are relative to it."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    values.setdefault("name", path.stem)
+    if isinstance(data := values.get("data"), dict):
+        for field in ("file", "test_file"):
+            if isinstance(data.get(field), str):
+                data[field] = str((path.parent / data[field]).resolve())
+    return experiment(values, str(path))
+
+
+def as_values(config: Config) -> dict[str, Any]:
+    """Plain tables, as TOML and JSON hold them; fields that are not set are left out."""
+    values: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
+    return values
+
+
+def as_toml(spec: Experiment, heading: str = "") -> str:
+    """Complete and re-runnable; each figure's source stands behind it."""
+    try:
+        import tomli_w
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "experiment.toml needs tomli-w, which is not installed; run: pip install 'bitspike[train]'"
+        ) from None
+    return "".join(f"# {line}\n" for line in heading.splitlines()) + tomli_w.dumps(as_values(spec))
+
+
+def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
+    """With each `key=value` in place of the field's value; the value is read as TOML, or as a word."""
+    values = as_values(spec)
+    for setting in settings:
+        _place(values, *parse_setting(setting), setting)
+    return experiment(values, f"--set {' '.join(settings)}" if settings else spec.name)
+
+
+def parse_setting(setting: str) -> tuple[str, Any]:
+    """The key and value of `key=value`."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"--set {setting!r}: write key=value, such as train.epochs=5")
+    return key.strip(), _value(text.strip())
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a word without quotes
+
+
+def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
+    known = known_keys(Experiment)
+    if not any(key == name or key.startswith(f"{name}.") for name in known):
+        raise ValueError(f"--set {setting}: {unknown_key(key, known)}")
+    *path, last = key.split(".")
+    table: Any = values
+    for part in path:
+        if isinstance(table, list) and part.isdecimal() and int(part) < len(table):
+            table = table[int(part)]
+        elif isinstance(table, dict):
+            table = table.setdefault(part, {})
+        else:
+            raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {json.dumps(table)}")
+    if isinstance(table, list) and last.isdecimal() and int(last) < len(table):
+        table[int(last)] = value
+    elif not isinstance(table, dict):
+        raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {json.dumps(table)}")
+    elif value is None:
+        table.pop(last, None)  # what may be none is none by default
+    else:
+        table[last] = value
+    _drop_source(values, key)
+
+
+def _drop_source(values: dict[str, Any], key: str) -> None:
+    """A figure that was set by hand is no longer its source's."""
+    sources = values.get("sources", {})
+    for source in [name for name in sources if key == name or key.startswith(f"{name}.")]:
+        sources[source] = f"set by hand; before: {sources[source]}"

@@ -1,0 +1,55 @@
+"""How a network is trained. Every field can be set from a TOML file or with --set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bitspike.config import Config
+
+Positive = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainConfig(Config):
+    """Optimizer, schedule, clips, stopping, protocol, and what a run keeps."""
+
+    epochs: Positive = 500
+    batch: Positive = 128  # samples an iteration, over all processes
+    optimizer: Literal["adam", "sgd"] = "adam"
+    lr: Annotated[float, Field(gt=0)]
+    betas: tuple[Rate, Rate] = (0.9, 0.999)
+    eps: Annotated[float, Field(gt=0)] = 1e-8
+    momentum: Rate = 0.0
+    schedule: Literal["cosine", "constant"] = "cosine"
+    half_period: Positive | None = None  # iterations from lr down to 0; then it rises again
+    grad_clip: Annotated[float, Field(gt=0)] | None = None  # norm over all parameters
+    weight_clip: Annotated[float, Field(gt=0)] | None = None  # every parameter, before the optimizer's step
+
+    loss: Literal["count", "trace"] = "count"
+    correct: float = 0.8  # count: share of steps in which the right class should fire, and the others
+    incorrect: float = 0.2
+    over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
+
+    protocol: Literal["holdout", "paper"] = "holdout"
+    patience: Positive | None = None  # stop after so many epochs without a better accuracy
+    evaluate_theta: Literal["current", "final"] = "current"  # thresholds of an evaluation between epochs
+    evaluate_batch: Positive = 256
+
+    precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
+    on_dead: Literal["warn", "stop"] = "warn"
+    on_nan: Literal["stop", "warn"] = "stop"
+    watch_every: Positive = 20  # iterations between looks at the spikes of a training batch
+    checkpoint_minutes: Annotated[float, Field(gt=0)] = 5.0  # within an epoch; one is written after each anyway
+    tensorboard: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.schedule == "cosine" and self.half_period is None:
+            raise ValueError("train.half_period is missing: the iterations in which a cosine schedule takes lr to 0")
+        if not 0 <= self.incorrect < self.correct <= 1:
+            raise ValueError(
+                f"train.incorrect < train.correct must be rates in [0, 1], but are {self.incorrect} and {self.correct}"
+            )
+        return self

@@ -1,0 +1,91 @@
+"""How well a network does on a set of samples, and how its neurons fire there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bitspike.data.samples import Samples
+from bitspike.nn import SpikingNetwork
+from bitspike.ops import LIFOutput
+from bitspike.train.tasks import Task
+from bitspike.train.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Over a whole set: mean loss, share right, and for each neuron layer the share of neurons that never fired
+    and the spikes of a sample."""
+
+    loss: float
+    accuracy: float
+    dead: list[float]
+    spikes: list[float]
+    samples: int
+    correct_by_label: dict[int, tuple[int, int]]  # label: right, all
+
+
+def fired(output: LIFOutput) -> tuple[Tensor, Tensor]:
+    """Which neurons fired for any sample, `[...]`, and how many spikes there were, in float64."""
+    counts = output.spikes.sum(0, dtype=torch.float32)
+    return counts.amax(0) > 0 if len(counts) else counts.new_zeros(
+        counts.shape[1:], dtype=torch.bool
+    ), counts.double().sum()
+
+
+@torch.no_grad()
+def evaluate(
+    net: SpikingNetwork,
+    samples: Samples,
+    task: Task,
+    *,
+    batch: int,
+    world: World = World(),  # noqa: B008
+    on_batch: Callable[[], object] = lambda: None,
+) -> Evaluation:
+    """`net` in evaluation mode on all samples, in order; with several processes, each takes its share."""
+    device = samples.labels.device
+    weight = next(net.parameters())
+    was_training = net.training
+    net.eval()
+    start, stop = world.share(len(samples))
+    sums = torch.zeros(2, dtype=torch.float64, device=device)  # loss, right
+    alive: list[Tensor] = []
+    spikes = torch.zeros(len(net.layers), dtype=torch.float64, device=device)
+    right = torch.zeros(len(samples), dtype=torch.float32, device=device)
+    try:
+        for at in range(start, stop, batch):
+            rows = torch.arange(at, min(at + batch, stop), device=device)
+            x, labels = samples.batch(rows)
+            outputs = net.run(x.to(weight.dtype), keep_hidden_membrane=False)
+            right[rows] = task.correct(outputs[-1], labels).float()
+            sums[0] += task.loss(outputs[-1], labels).double() * len(rows)
+            seen = [fired(output) for output in outputs]
+            spikes += torch.stack([count for _, count in seen])
+            masks = [mask for mask, _ in seen]
+            alive = [a | b for a, b in zip(alive, masks, strict=True)] if alive else masks
+            on_batch()
+    finally:
+        net.train(was_training)
+    for mask in (alive := [mask.float() for mask in alive]):
+        world.max_(mask)
+    for total in (sums, spikes, right):
+        world.sum_(total)
+    sums[1] = right.double().sum()
+    loss, correct = (sums / len(samples)).tolist()
+    return Evaluation(
+        loss,
+        correct,
+        [1 - mask.mean().item() for mask in alive],
+        (spikes / len(samples)).tolist(),
+        len(samples),
+        _by_label(samples.labels, right),
+    )
+
+
+def _by_label(labels: Tensor, right: Tensor) -> dict[int, tuple[int, int]]:
+    labels, right = labels.cpu(), right.cpu()
+    return {int(label): (int(right[labels == label].sum()), int((labels == label).sum())) for label in labels.unique()}

@@ -1,0 +1,93 @@
+"""A run that cannot come to anything is told so: which layer, since when, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class FirstBad:
+    """The first iteration at which each parameter's gradient was not finite; kept on the device, read now and then.
+
+    NaN does not show in the loss: a membrane that is NaN never reaches the threshold, so the layer falls silent.
+    """
+
+    def __init__(self, names: Sequence[str], device: torch.device) -> None:
+        self.names = list(names)
+        self.first = torch.full((len(names),), -1, dtype=torch.int64, device=device)
+
+    def look(self, norms: Tensor, step: int) -> None:
+        """Note the parameters whose gradient norm is not finite at `step`."""
+        self.first = torch.where((self.first < 0) & ~norms.isfinite(), step, self.first)
+
+    def found(self) -> tuple[str, int] | None:
+        """The parameter that went first, and when."""
+        steps = self.first.tolist()
+        bad = [(step, -i) for i, step in enumerate(steps) if step >= 0]
+        if not bad:
+            return None
+        # of several at once the last layer's: backward passes reach it first
+        step, i = min(bad)
+        return self.names[-i], step
+
+
+def nan_message(parameter: str, step: int, lr: float) -> str:
+    """What happened and what to try."""
+    return (
+        f"the gradient of {parameter} is not finite since iteration {step} (lr {lr:.3g} there); "
+        "try a smaller train.lr, train.grad_clip=1, or a larger net.slope"
+    )
+
+
+def dead_message(layer: str, since: int, theta: float, final: float, start: float) -> str:
+    """What happened and what to try."""
+    if final > start:
+        rise = f"it is annealed from {start:.4g} to {final:.4g}: try a lower stop or a smaller rate for this layer"
+    else:
+        rise = "try a lower theta for this layer, or anneal up to it: theta = {start, stop, rate}"
+    return (
+        f"{layer} is silent since iteration {since}: none of its neurons fired (theta {theta:.4g}; {rise}; "
+        "a smaller net.slope lets gradients reach neurons far below theta)"
+    )
+
+
+class SilentLayers:
+    """Layers without a single spike, and since which iteration. One batch may be; three watched in a row, or a whole
+    evaluation, are a finding, and each layer is reported once."""
+
+    ENOUGH = 3
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.since: dict[str, int] = {}
+        self.streak: dict[str, int] = {}
+        self.reported: list[str] = []
+
+    def look(self, dead: Sequence[float], step: int, *, whole: bool) -> list[str]:
+        """The layers to report now; `whole` says that the shares are of a whole evaluation."""
+        for name, share in zip(self.names, dead, strict=True):
+            if share < 1:
+                self.since.pop(name, None)
+                self.streak.pop(name, None)
+            else:
+                self.since.setdefault(name, step)
+                self.streak[name] = self.ENOUGH if whole else self.streak.get(name, 0) + 1
+        new = [name for name in self.found() if name not in self.reported]
+        self.reported += new
+        return new
+
+    def found(self) -> list[str]:
+        """The layers that are silent for good, as far as can be seen."""
+        return [name for name, streak in self.streak.items() if streak >= self.ENOUGH]
+
+    def state(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"since": self.since, "streak": self.streak, "reported": self.reported}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """From the checkpoint."""
+        self.since, self.streak = dict(state["since"]), dict(state["streak"])
+        self.reported = list(state["reported"])

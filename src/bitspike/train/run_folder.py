@@ -1,0 +1,85 @@
+"""A run's folder: experiment.toml, metrics.jsonl, summary.json, best.safetensors, last.ckpt, TensorBoard events."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitspike.files import explained, write_text
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+Row = dict[str, Any]
+
+
+class RunFolder:
+    """Where a run's files lie."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.experiment = path / "experiment.toml"
+        self.metrics = path / "metrics.jsonl"
+        self.summary = path / "summary.json"
+        self.best = path / "best.safetensors"
+        self.last = path / "last.ckpt"
+
+    def rewrite_metrics(self, rows: Sequence[Row]) -> None:
+        """What a resumed run starts from: rows after its checkpoint are written again."""
+        write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def add_metrics(self, row: Row) -> None:
+        """One line; a reader that comes in between sees all lines before it."""
+        with explained(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def read_metrics(self) -> list[Row]:
+        """A row an epoch."""
+        return [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines()]
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """The run is complete."""
+        write_text(self.summary, json.dumps(summary, indent=2) + "\n")
+
+    def read_summary(self) -> dict[str, Any] | None:
+        """What a complete run came to; None while it is not."""
+        if not self.summary.is_file():
+            return None
+        try:
+            summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
+        except (ValueError, UnicodeDecodeError) as error:
+            raise ValueError(f"{self.summary} is not valid JSON: {error}") from None
+        return summary
+
+
+class Board:
+    """TensorBoard events of a run, one point an epoch; `step` is where a resumed run goes on."""
+
+    def __init__(self, folder: Path, step: int, layers: Sequence[str]) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ModuleNotFoundError(
+                "TensorBoard events need tensorboard, which is not installed; run: pip install 'bitspike[train]', "
+                "or go without: --set train.tensorboard=false"
+            ) from None
+        self.layers = layers
+        self.writer: SummaryWriter = SummaryWriter(str(folder), purge_step=step or None)
+
+    def add(self, row: Row) -> None:
+        """The figures of one epoch over iterations."""
+        step, now = row["step"], time.time()
+        for key in ("train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "test_loss", "test_accuracy", "lr"):
+            if key in row:
+                self.writer.add_scalar(key.replace("_", "/"), row[key], step, now)
+        for key in ("theta", "dead", "spikes"):
+            for layer, value in zip(self.layers, row[key], strict=True):
+                self.writer.add_scalar(f"{key}/{layer}", value, step, now)
+        self.writer.flush()
+
+    def close(self) -> None:
+        """Write out what is left."""
+        self.writer.close()

@@ -1,0 +1,60 @@
+"""What an output should do: count spikes by class, or follow a membrane trace to fire in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from bitspike.data.coding import target_trace
+from bitspike.ops import LIFOutput
+from bitspike.train.losses import count_loss
+
+
+class Task(Protocol):
+    """`loss` is a mean over the batch; `correct [B]` says which samples the output got right."""
+
+    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor: ...
+
+    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CountTask:
+    """Classification: the class whose neuron fires most."""
+
+    on: float = 0.8
+    off: float = 0.2
+
+    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        return count_loss(output.spikes, labels, self.on, self.off)
+
+    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        return output.spikes.sum(0, dtype=torch.float32).argmax(1) == labels
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTask:
+    """Temporal coding: one output neuron whose membrane should rise to 1.1 * theta at the label's time, then rest.
+
+    Correct is a first spike within one step of that time.
+    """
+
+    theta: float
+    over_time: Literal["mean", "sum"] = "mean"
+
+    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        if output.membrane is None:
+            raise ValueError("TraceTask: the output's membrane is needed; run the network with keep_membrane=True")
+        steps = len(output.membrane)
+        traces = [target_trace(self.theta, time, steps) for time in labels.tolist()]
+        target = torch.stack(traces, 1).to(output.membrane)
+        errors = (target - output.membrane.flatten(1)) ** 2
+        return (errors.sum(0) if self.over_time == "sum" else errors.mean(0)).mean()
+
+    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        spikes = output.spikes.flatten(1)
+        first = torch.where(spikes.amax(0) > 0, spikes.argmax(0), -10)
+        return (first - labels).abs() <= 1

@@ -1,0 +1,106 @@
+"""Several processes as one: gradients and counts are summed, so that the batch is the global one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from bitspike.nn.sharding import Shard
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over processes, forward and backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """This process among `size`."""
+
+    rank: int = 0
+    size: int = 1
+
+    @staticmethod
+    def rank_here() -> int:
+        """This process's number as torchrun gave it, also where no group is joined."""
+        return int(os.environ.get("RANK", "0"))
+
+    @property
+    def first(self) -> bool:
+        """The process that writes files and talks."""
+        return self.rank == 0
+
+    def share(self, count: int) -> tuple[int, int]:
+        """Which of `count` things are this process's: shares differ by one at most."""
+        return self.rank * count // self.size, (self.rank + 1) * count // self.size
+
+    def shard(self, count: int) -> Shard | None:
+        """This process's part of a batch; none where there is but one process."""
+        if self.size == 1:
+            return None
+        start, stop = self.share(count)
+        return Shard(start, stop, count, _Sum.apply)
+
+    def sum_(self, tensor: Tensor) -> Tensor:
+        """In place, over all processes."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def max_(self, tensor: Tensor) -> Tensor:
+        """In place, over all processes."""
+        if self.size > 1:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return tensor
+
+    def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
+        """All gradients in one message: networks here have megabytes at most, so latency is what counts."""
+        if self.size == 1:
+            return
+        for p in parameters:
+            if p.grad is None:  # a process without a sample of this batch still takes part
+                p.grad = torch.zeros_like(p)
+        grads = [p.grad for p in parameters if p.grad is not None]
+        flat = torch.cat([grad.flatten() for grad in grads])
+        dist.all_reduce(flat)
+        at = 0
+        for grad in grads:
+            grad.copy_(flat[at : at + grad.numel()].view_as(grad))
+            at += grad.numel()
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[World]:
+    """The processes that torchrun started, or this one alone."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
