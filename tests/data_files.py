@@ -9,7 +9,9 @@ import zipfile
 
 import numpy as np
 
-AEDAT_HEADER = b"#!AER-DAT3.1\r\n#Format: RAW\r\n#Source 1: DVS128\r\n#Start-Time: 2016-01-01 00:00:00\r\n#!END-HEADER\r\n"
+AEDAT_HEADER = (
+    b"#!AER-DAT3.1\r\n#Format: RAW\r\n#Source 1: DVS128\r\n#Start-Time: 2016-01-01 00:00:00\r\n#!END-HEADER\r\n"
+)
 
 
 def events(t, x, y, p):

@@ -5,12 +5,12 @@ import struct
 
 import numpy as np
 import pytest
-from data_files import AEDAT_HEADER, aedat_bytes, aedat_packet
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.data import aedat
 from bitspike.data.aedat import read_aedat
+from data_files import AEDAT_HEADER, aedat_bytes, aedat_packet
 
 EVENT = st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**15 - 1), st.integers(0, 1))
 

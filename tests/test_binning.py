@@ -204,7 +204,7 @@ def test_events_outside_are_refused(column, value, says):
         bin_events(bad, Binning(1, 9, polarity=False))
 
 
-@pytest.mark.parametrize("rows", [range(0, 2), range(-1, 1), range(0, 1, 2).__class__(1, 0, -1)])
+@pytest.mark.parametrize("rows", [range(2), range(-1, 1), range(1, 0, -1), range(0, 3, 2)])
 def test_rows_are_samples(rows):
-    with pytest.raises(ValueError, match="rows must be a range of step 1 within 0..1"):
+    with pytest.raises(ValueError, match=r"rows must be a range of step 1 within 0\.\.1"):
         bin_events(line([0], [0]), Binning(1, 1), rows)

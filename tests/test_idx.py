@@ -6,12 +6,12 @@ import struct
 import numpy as np
 import pytest
 import torch
-from data_files import idx_bytes, write_idx, write_mnist
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.data import idx
 from bitspike.data.idx import read_idx, read_images
+from data_files import idx_bytes, write_idx, write_mnist
 
 
 @given(st.lists(st.integers(0, 5), max_size=4), st.booleans(), st.integers(0, 9))

@@ -1,5 +1,7 @@
 """bitspike: train, explain and ship 1-bit spiking neural networks. Tensors are time first, `[T, B, ...]`."""
 
+from typing import TYPE_CHECKING, Any
+
 from bitspike.anneal import ThresholdAnnealing
 from bitspike.data import latency, poisson
 from bitspike.nn import (
@@ -15,6 +17,9 @@ from bitspike.nn import (
 from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train import count_loss, trace_loss
+
+if TYPE_CHECKING:
+    from bitspike.experiments.runs import load_run
 
 __version__ = "0.1.0"
 
@@ -39,6 +44,16 @@ __all__ = [
     "initialize",
     "latency",
     "lif",
+    "load_run",
     "poisson",
     "trace_loss",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs the `train` extra is imported when it is first used."""
+    if name == "load_run":
+        from bitspike.experiments.runs import load_run
+
+        return load_run
+    raise AttributeError(f"module 'bitspike' has no attribute {name!r}")

@@ -81,8 +81,8 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset and say what is in it, and how long that took."""
+    from bitspike.data import load
     from bitspike.data.catalog import CATALOG, lookup
-    from bitspike.data.datasets import load
     from bitspike.experiments.schema import parse_setting
 
     entry = lookup(name, CATALOG)

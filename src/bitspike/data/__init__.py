@@ -1,5 +1,23 @@
-"""Data: for now the encoders."""
+"""Data: encoders, and datasets by name."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bitspike.data.encoders import latency, poisson
+from bitspike.data.samples import Dataset, Frames, Images
 
-__all__ = ["latency", "poisson"]
+if TYPE_CHECKING:
+    from bitspike.data.datasets import Progress
+
+__all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson"]
+
+
+def load(name: str, *, root: Path | None = None, progress: "Progress | None" = None, **options: Any) -> Dataset:
+    """The dataset `name` with its training and test samples, read from the data folder or a copy nearby.
+
+    `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
+    folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
+    """
+    from bitspike.data.datasets import load_dataset  # it needs pydantic, which the core does not
+
+    return load_dataset(name, root=root, progress=progress, **options)

@@ -6,8 +6,9 @@ import struct
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 LIMIT = 4 * 2**30
@@ -64,8 +65,6 @@ def _end_of_header(where: str, data: bytes) -> int:
 
 def _polarity_packets(where: str, data: bytes, at: int) -> list[tuple[int, NDArray[np.void]]]:
     """(overflows, events) of each polarity packet from the offset `at` on; nothing is copied."""
-    import numpy as np
-
     event = np.dtype([("word", "<u4"), ("time", "<i4")])
     packets, number = [], 0
     while at < len(data):
@@ -93,8 +92,6 @@ def _polarity_packets(where: str, data: bytes, at: int) -> list[tuple[int, NDArr
 
 
 def _decode(packets: list[tuple[int, NDArray[np.void]]], where: str) -> PolarityEvents:
-    import numpy as np
-
     counts = np.array([len(events) for _, events in packets], dtype=np.int64)
     overflows = np.array([overflows for overflows, _ in packets], dtype=np.int64)
     empty = np.empty(0, np.uint32)

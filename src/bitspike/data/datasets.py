@@ -10,7 +10,6 @@ import torch
 
 from bitspike.config import validated
 from bitspike.data.binning import Binning
-from bitspike.data.catalog import CATALOG
 from bitspike.data.coding import coding_task
 from bitspike.data.config import DataConfig
 from bitspike.data.fetch import Found, locate
@@ -38,10 +37,10 @@ def _quiet(stage: str, steps: int) -> Callable[[], None]:
     return lambda: None
 
 
-def load(name: str, *, root: Path | None = None, progress: Progress = _quiet, **options: Any) -> Dataset:
-    """The dataset `name` with its training and test samples; `options` are those of a TOML file's [data] table."""
+def load_dataset(name: str, *, root: Path | None = None, progress: Progress | None = None, **options: Any) -> Dataset:
+    """`bitspike.data.load`."""
     config = validated(DataConfig, {"name": name, **options}, f"load({name!r})")
-    return open_dataset(config, root=root, progress=progress)
+    return open_dataset(config, root=root, progress=progress or _quiet)
 
 
 def open_dataset(
@@ -114,9 +113,12 @@ def _read_events(found: Found, progress: Progress) -> tuple[Events, Events]:
         return read(train), read(test)
     from bitspike.data.event_files import read_event_file
 
-    sensor = {"nmnist-small": (34, 34), "dvs-sign": (128, 128)}[found.name]
-    unit = "us" if found.name == "nmnist-small" else "s"
-    return read_event_file(train, time_unit=unit, sensor=sensor), read_event_file(test, time_unit=unit, sensor=sensor)
+    def cameras(path: Path) -> Events:
+        if found.name == "nmnist-small":
+            return read_event_file(path, time_unit="us", sensor=(34, 34))
+        return read_event_file(path, time_unit="s", sensor=(128, 128))
+
+    return cameras(train), cameras(test)
 
 
 def _binning(config: DataConfig, defaults: Mapping[str, Any], split: str) -> Binning:
@@ -192,8 +194,3 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
         return read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
 
     return cached_frames(read, binning, key, (root or data_root()) / "cache", progress=progress)
-
-
-def describe() -> list[str]:
-    """The names that `load` takes."""
-    return list(CATALOG)

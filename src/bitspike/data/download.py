@@ -223,17 +223,20 @@ class _Part:
         limit = self.size if self.size is not None else total if total is not None else LIMIT
         meter.begin(total)
         meter.reach(start)
+        refused = ""
         with self.path.open("ab", buffering=0) as out:
-            while block := _read(body, timeout_s):
+            while not refused and (block := _read(body, timeout_s)):
                 if not start and block.lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
-                    self.discard()
-                    raise _Failed("the server sent a web page, not the file")
-                if start + len(block) > limit:
-                    self.discard()
-                    raise _Failed(f"the server sent more than {limit} bytes")
-                _write(out, block)
-                start += len(block)
-                meter.reach(start)
+                    refused = "the server sent a web page, not the file"
+                elif start + len(block) > limit:
+                    refused = f"the server sent more than {limit} bytes"
+                else:
+                    _write(out, block)
+                    start += len(block)
+                    meter.reach(start)
+        if refused:
+            self.discard()
+            raise _Failed(refused)
         expected = self.size if self.size is not None else total
         if expected is not None and start < expected:
             raise _Failed(f"the connection ended after {start} of {expected} bytes", again=True)

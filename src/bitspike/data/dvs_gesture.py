@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from bitspike.data.aedat import read_aedat
 from bitspike.data.binning import Progress, silent
 from bitspike.data.event_files import Refused, read_npy, readable
 from bitspike.data.events import Events
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 SIDE, CLASSES = 128, 11
@@ -170,8 +171,6 @@ def _spans(where: str, text: str) -> list[tuple[int, int, int]]:
 
 def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -> list[Gesture]:
     """The events of each span, from its start up to before its end; spans may overlap."""
-    import numpy as np
-
     t, x, y, p = read_aedat(stream, where)
     if (t[1:] < t[:-1]).any():
         order = np.argsort(t, kind="stable")
@@ -185,8 +184,6 @@ def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -
 
 def _gesture(where: str, t: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: NDArray[Any], label: int) -> Gesture:
     """Columns as they are kept: checked, small, time from the first event on."""
-    import numpy as np
-
     for name, values, size in (("x", x, SIDE), ("y", y, SIDE), ("p", p, 2)):
         if len(values) and not (values.min() >= 0 and values.max() < size):
             raise ValueError(f"{where}: {name} must be in 0..{size - 1}, but goes over {values.min()}..{values.max()}")
@@ -223,8 +220,6 @@ def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
 
 def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
     """From an array [E, 4] of x, y, p and milliseconds, or one with fields of these names (whole t: microseconds)."""
-    import numpy as np
-
     if values.dtype.names is not None and {"x", "y", "p", "t"} <= set(values.dtype.names):
         x, y, p, t = (values[name] for name in "xypt")
     elif values.ndim == 2 and values.shape[1] == 4 and values.dtype.kind == "f":
@@ -288,8 +283,6 @@ def _require_size(where: str, member: Member, most: int) -> None:
 
 
 def _joined(gestures: list[Gesture]) -> Events:
-    import numpy as np
-
     if not gestures:
         raise ValueError("DVS128 Gesture: no gestures were found")
     offsets = np.cumsum([0, *(len(gesture.t) for gesture in gestures)])

@@ -337,9 +337,15 @@ def _read_member(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, limit
 
 
 def _hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
-    names = [name for name in file if file.get(name, getclass=True).__name__ == "Dataset"]
-    found = ((name, hdf5_dataset(where, file, name)) for name in names)
-    return {name: Stored(data.shape, data.dtype, partial(_read_hdf5, where, data, limit)) for name, data in found}
+    arrays = {}
+    for name in file:
+        with readable(where):
+            _require_own(file, name)
+            kind = file.get(name, getclass=True).__name__
+        if kind == "Dataset":
+            data = hdf5_dataset(where, file, name)
+            arrays[name] = Stored(data.shape, data.dtype, partial(_read_hdf5, where, data, limit))
+    return arrays
 
 
 def _read_hdf5(where: str, data: Any, limit: int) -> NDArray[Any]:
@@ -353,18 +359,24 @@ def hdf5_dataset(where: str, file: Any, name: str) -> Any:
     import h5py
 
     with readable(where):
+        _require_own(file, name)
         data = file.get(name)
         if not isinstance(data, h5py.Dataset) or data.shape is None:
             raise Refused(f"must hold an array {name}, but holds {', '.join(sorted(file)[:20]) or 'nothing'}")
-        linked = any(not isinstance(file.get(part, getlink=True), h5py.HardLink) for part in _parents(name))
-        if linked or data.is_virtual or data.external:
-            raise Refused(f"{name} must be in the file itself, but is a link to another place")
+        if data.is_virtual or data.external:
+            raise Refused(f"{name} must be in the file itself, but is in another")
     return data
 
 
-def _parents(name: str) -> list[str]:
+def _require_own(file: Any, name: str) -> None:
+    """Every part of the path `name` must be a plain one: following a link opens whatever file it names."""
+    import h5py
+
     parts = name.split("/")
-    return ["/".join(parts[: end + 1]) for end in range(len(parts))]
+    for end in range(1, len(parts) + 1):
+        link = file.get("/".join(parts[:end]), getlink=True)
+        if link is not None and not isinstance(link, h5py.HardLink):
+            raise Refused(f"{name} must be in the file itself, but is a link")
 
 
 def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Static inputs: `values [N, C, H, W]`, uint8 (a byte a pixel, read as value/255) or float32; `labels [N]` int64."""
+    """Static inputs: `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32; `labels [N]` int64."""
 
     values: Tensor
     labels: Tensor

@@ -12,18 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from bitspike.data.event_files import HDF5_MAGIC, Refused, hdf5_dataset, open_arrays, readable
 from bitspike.data.events import Events
 from bitspike.files import explained
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 UNITS, CLASSES = 700, 20
 MOST_BYTES = 8 * 2**30
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
-LONGEST_S = 2**32
+LONGEST_S, MOST_TICKS = 2**32, 2**24
 BLOCK = 512  # samples that are read together
 
 
@@ -42,8 +43,6 @@ def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
 
 
 def _read_hdf5(path: Path, file: Any) -> Events:
-    import numpy as np
-
     names = {"spikes/times": "f", "spikes/units": "ui", "labels": "ui"}
     times, units, labels = (hdf5_dataset(str(path), file, name) for name in names)
     with readable(str(path)):
@@ -77,8 +76,6 @@ def _joined(
     name: str, data: Any, blocks: list[slice], dtype: type[np.integer]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """All lists of `data` one after another, times as microseconds, and their lengths."""
-    import numpy as np
-
     parts, lengths, total = [], [], 0
     for block in blocks:
         lists = data[block]
@@ -101,8 +98,6 @@ def _require_range(name: str, values: NDArray[Any]) -> None:
 
 
 def _labels(values: NDArray[Any]) -> NDArray[np.int64]:
-    import numpy as np
-
     if len(values) and not (values.min() >= 0 and values.max() < CLASSES):
         raise Refused(f"labels must be in 0..{CLASSES - 1}, but range over {values.min()}..{values.max()}")
     return values.astype(np.int64)
@@ -159,8 +154,6 @@ def read_shd_compact(path: Path) -> Events:
     Equal to what `read_shd` gives for the HDF5 file with the same spikes: sorted by time, then by unit, and with times
     rounded to the float16 seconds of the published files.
     """
-    import numpy as np
-
     where = str(path)
     with readable(where), lzma.open(path) as stream:
         data = stream.read(MOST_BYTES + 1)
@@ -200,14 +193,12 @@ def _require_compact(counts: NDArray[Any], gaps: NDArray[Any], labels: NDArray[A
 
 def _sorted_spikes(counts: NDArray[Any], gaps: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Ticks and units of a few samples, sorted by sample, tick, unit: the three share a number that is sorted."""
-    import numpy as np
-
     trains = counts.ravel().astype(np.int64)
     running = np.cumsum(gaps, dtype=np.int64)
     before = np.concatenate([[0], running])[np.cumsum(trains) - trains]
     ticks = running - np.repeat(before, trains)
-    if len(ticks) and ticks.max() >= 2**32:
-        raise Refused(f"times must be less than 2**32 ticks, but one is {ticks.max()}")
+    if len(ticks) and ticks.max() >= MOST_TICKS:
+        raise Refused(f"times must be less than {MOST_TICKS} ticks, but one is {ticks.max()}")
     train = np.repeat(np.arange(len(trains), dtype=np.int64), trains)
     number = np.sort((train // UNITS << 42) | (ticks << 10) | (train % UNITS))
     return (number >> 10).astype(np.uint32), (number & 1023).astype(np.uint16)
@@ -215,8 +206,6 @@ def _sorted_spikes(counts: NDArray[Any], gaps: NDArray[Any]) -> tuple[NDArray[np
 
 def _published_us(ticks: NDArray[np.uint32], tick_ms: float) -> NDArray[np.int64]:
     """Microseconds of float16 seconds."""
-    import numpy as np
-
     most = int(ticks.max()) if len(ticks) else 0
     if most * tick_ms > 60_000_000:
         raise Refused(f"times must be at most 60000 s, the range of float16, but one is {most * tick_ms / 1000:g} s")

@@ -303,7 +303,7 @@ def best_trial(path: Path) -> Path:
 
     def chosen_by(run: Path) -> float:
         rows = RunFolder(run).read_metrics()
-        return max(float(row.get("valid_accuracy", row.get("test_accuracy", 0))) for row in rows)
+        return max(float(row["valid_accuracy" if "valid_accuracy" in row else "test_accuracy"]) for row in rows)
 
     return max(runs, key=chosen_by)
 

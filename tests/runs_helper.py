@@ -1,0 +1,327 @@
+"""Tiny runs as real processes: an experiment on own data, `bitspike train` on it, and what must be equal afterwards."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+# A checkpoint after every iteration: 6 ms pass in each.
+EVERY_ITERATION = ("--set", "train.checkpoint_minutes=0.0001")
+
+_TOML = """
+[data]
+file = "own.npz"
+[net]
+notation = "3Conv3-AP2-27Dense8-8Dense3"
+beta = 0.9
+slope = 5.0
+theta = [{start = 0.4, stop = 1.5, rate = 0.02}, 0.5, {start = 0.3, stop = 1.0, steps = 40}]
+dropout = 0.2
+norm = "step"
+steps = 5
+[train]
+epochs = 5
+batch = 8
+lr = 0.01
+half_period = 50
+grad_clip = 1.0
+"""
+
+
+def write_experiment(folder: Path, samples: int = 60) -> Path:
+    """Random 8x8 images of three classes, and a network with all that a resumed run could get wrong."""
+    import numpy as np
+
+    drawn = np.random.default_rng(0)
+    images = drawn.integers(0, 256, (samples, 8, 8)).astype(np.uint8)
+    np.savez(folder / "own.npz", images=images, labels=np.arange(samples) % 3)
+    (folder / "tiny.toml").write_text(_TOML)
+    return folder / "tiny.toml"
+
+
+def arguments(experiment: Path, out: Path, *more: str) -> list[str]:
+    """Of `bitspike` on the CPU."""
+    return ["train", str(experiment), "--out", str(out), "--device", "cpu", *more]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """One thread, no data but the test's, nothing left over from whoever runs the tests."""
+    left_out = ("BITSPIKE_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    return kept | {"OMP_NUM_THREADS": "1", "BITSPIKE_DATA": str(folder)}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a process left: its exit status (minus the signal that ended it) and what it wrote."""
+
+    code: int | None
+    out: str
+    err: str
+
+
+@dataclass
+class Child:
+    """`bitspike ...` in a process of its own, writing into files."""
+
+    process: Any
+    log: Path
+    began: float = field(default_factory=time.monotonic)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        os.kill(self.process.pid, number)
+
+    def running(self) -> bool:
+        return self._code() is None
+
+    def wait(self, seconds: float = 120) -> Ended:
+        """Until it ends; one that does not is killed, and fails the test."""
+        end = time.monotonic() + seconds
+        while self.running():
+            if time.monotonic() > end:
+                self.kill()
+                raise TimeoutError(f"still running after {seconds} s: {self._read('err')}")
+            time.sleep(0.002)
+        return Ended(self._code(), self._read("out"), self._read("err"))
+
+    def wait_for(self, seen: Callable[[], bool], seconds: float = 60) -> None:
+        """Until `seen()`; it must come before the process ends."""
+        end = time.monotonic() + seconds
+        while not seen():
+            if not self.running() or time.monotonic() > end:
+                raise TimeoutError(f"ended with {self._code()} before: {self._read('err')}")
+            time.sleep(0.002)
+
+    def _code(self) -> int | None:
+        poll = getattr(self.process, "poll", None)
+        code: int | None = poll() if poll is not None else self.process.exitcode
+        return code
+
+    def _read(self, stream: str) -> str:
+        return self.log.with_suffix(f".{stream}").read_text(errors="replace")
+
+
+def start_cold(argv: list[str], folder: Path, *launcher: str) -> Child:
+    """`python -m bitspike ...`, or with a launcher before `-m bitspike`, from nothing: imports and all."""
+    log = _new_log(folder)
+    with log.with_suffix(".out").open("w") as out, log.with_suffix(".err").open("w") as err:
+        process = subprocess.Popen(
+            [sys.executable, *launcher, "-m", "bitspike", *argv],
+            stdout=out,
+            stderr=err,
+            env=environment(folder),
+            cwd=folder,
+        )
+    return Child(process, log)
+
+
+def start(argv: list[str], folder: Path, prepare: Callable[[], object] | None = None) -> Child:
+    """The same command in a process forked off one that has done the imports, which take seconds.
+
+    `prepare` is called in it first: a module's function, or a partial of one.
+    """
+    log = _new_log(folder)
+    process = _warm().Process(target=_command, args=(argv, folder, log, prepare))
+    process.start()
+    return Child(process, log)
+
+
+@cache
+def _warm() -> Any:
+    os.environ["OMP_NUM_THREADS"] = "1"  # is read when torch is imported
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [
+            "bitspike.cli",
+            "bitspike.experiments.runs",
+            "bitspike.data.event_files",
+            "bitspike.data.frame_cache",
+            "safetensors.torch",
+            "tomli_w",
+            "torch._inductor.config",
+            "torch._dynamo",
+            "torch.utils.tensorboard",
+        ]
+    )
+    return context
+
+
+def _command(argv: list[str], folder: Path, log: Path, prepare: Callable[[], object] | None) -> None:
+    for number, stream in ((1, "out"), (2, "err")):
+        file = os.open(log.with_suffix(f".{stream}"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, number)
+    os.environ.update(environment(folder))
+    os.chdir(folder)
+    sys.argv = ["bitspike", *argv]
+    if prepare is not None:
+        prepare()
+    from bitspike.cli import main
+
+    main()
+
+
+def _new_log(folder: Path) -> Path:
+    logs = folder / "logs"
+    logs.mkdir(exist_ok=True)
+    log = logs / str(len(list(logs.iterdir())))
+    for stream in ("out", "err"):
+        log.with_suffix(f".{stream}").touch()
+    return log
+
+
+# What is left of a run
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl without the times."""
+    read = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "timing"} for row in read]
+
+
+def checkpoint(out: Path) -> dict[str, Any]:
+    return torch.load(out / "last.ckpt", weights_only=True)
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested tables and lists as one table, by path."""
+    if isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {path: leaf for key, inner in items for path, leaf in flat(inner, f"{name}/{key}").items()}
+    return {name: value}
+
+
+def without_times(out: Path) -> dict[str, Any]:
+    """All of last.ckpt but clocks: weights, averages, moments, sums, thresholds, rows."""
+    found = flat(checkpoint(out))
+    return {path: leaf for path, leaf in found.items() if "/timing/" not in path and path != "/progress/seconds"}
+
+
+def require_equal(out: Path, other: Path) -> None:
+    """Two runs came to the same, bit for bit."""
+    assert rows(out) == rows(other)
+    assert (out / "best.safetensors").read_bytes() == (other / "best.safetensors").read_bytes()
+    one, two = without_times(out), without_times(other)
+    assert one.keys() == two.keys()
+    for path, leaf in one.items():
+        same = torch.equal(leaf, two[path]) if isinstance(leaf, torch.Tensor) else leaf == two[path]
+        assert same, f"{path} is {leaf}, but {two[path]} in the other run"
+    summaries = [json.loads((folder / "summary.json").read_text()) for folder in (out, other)]
+    changing = ("command", "seconds", "test_seconds", "peak_memory_mb")
+    assert [
+        {key: value for key, value in summary.items() if key not in changing} for summary in summaries[:1]
+    ] == [{key: value for key, value in summary.items() if key not in changing} for summary in summaries[1:]]
+
+
+# What may go wrong in a process, to be called in it
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_at_move(name: str, nth: int, *, after: bool) -> None:
+    """SIGKILL right before or after the n-th file is moved to `name`."""
+    moved = Path.replace
+    seen = []
+
+    def replace(self: Path, target: Path) -> Path:
+        due = Path(target).name == name
+        seen.extend([name] * due)
+        if due and len(seen) == nth and not after:
+            die()
+        result = moved(self, target)
+        if due and len(seen) == nth:
+            die()
+        return result
+
+    Path.replace = replace  # type: ignore[method-assign, assignment]
+
+
+def die_half_written(module: str, function: str, at: int, nth: int) -> None:
+    """SIGKILL when the n-th call of a saving function has half of its file written; argument `at` is the file."""
+    from importlib import import_module
+
+    holder = import_module(module)
+    save = getattr(holder, function)
+    calls = []
+
+    def half(*args: Any, **more: Any) -> Any:
+        result = save(*args, **more)
+        calls.append(None)
+        if len(calls) == nth:
+            whole = Path(args[at]).read_bytes()
+            Path(args[at]).write_bytes(whole[: len(whole) // 2])
+            die()
+        return result
+
+    setattr(holder, function, half)
+
+
+def die_in_metrics(nth: int) -> None:
+    """SIGKILL when half of the n-th line is in metrics.jsonl."""
+    from bitspike.train.run_folder import RunFolder
+
+    add = RunFolder.add_metrics
+    calls = []
+
+    def half(self: RunFolder, row: dict[str, Any]) -> None:
+        calls.append(None)
+        if len(calls) < nth:
+            add(self, row)
+            return
+        with self.metrics.open("a") as file:
+            file.write(json.dumps(row)[:40])
+        die()
+
+    RunFolder.add_metrics = half  # type: ignore[method-assign]
+
+
+def slow_steps(seconds: float) -> None:
+    """Iterations that a signal can hit."""
+    from bitspike.train.loop import Trainer
+
+    step = Trainer.step
+
+    def slow(self: Trainer, batch: torch.Tensor) -> Any:
+        time.sleep(seconds)
+        return step(self, batch)
+
+    Trainer.step = slow  # type: ignore[method-assign]
+
+
+def small_files(most: int) -> None:
+    """No file may grow beyond `most` bytes: what a full disk is to the process."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def full_disk(call: str, nth: int) -> None:
+    """ENOSPC at the n-th torch.save, os.fsync, ... of the process."""
+    from importlib import import_module
+
+    module, _, function = call.rpartition(".")
+    holder = import_module(module)
+    real = getattr(holder, function)
+    calls = []
+
+    def full(*args: Any, **more: Any) -> Any:
+        calls.append(None)
+        if len(calls) >= nth:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **more)
+
+    setattr(holder, function, full)

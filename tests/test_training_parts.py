@@ -1,0 +1,230 @@
+"""The parts of the training loop, each against its definition: learning rate, clips, seeds, tasks, health, shards."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from bitspike import build, count_loss
+from bitspike.data.coding import target_trace
+from bitspike.data.samples import frames_from_dense
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.sharding import Dropout, Shard, set_shard
+from bitspike.ops import LIFOutput, LIFState
+from bitspike.train.config import TrainConfig
+from bitspike.train.evaluation import evaluate
+from bitspike.train.health import FirstBad, SilentLayers, dead_message
+from bitspike.train.optim import clip_gradients, clip_weights, gradient_norms, learning_rate, make_optimizer
+from bitspike.train.seeds import mixed, order
+from bitspike.train.tasks import CountTask, TraceTask
+
+
+@given(st.integers(1, 40), st.floats(1e-5, 1.0))
+def test_the_learning_rate_is_torchs_cosine_past_its_half_period(half_period, lr):
+    config = TrainConfig(lr=lr, half_period=half_period)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=lr)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=half_period, eta_min=0)
+    for step in range(3 * half_period):
+        assert learning_rate(config, step) == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-6, abs=1e-9 * lr)
+        optimizer.step()
+        scheduler.step()
+
+
+def test_the_learning_rate_rises_again():
+    config = TrainConfig(lr=2.0, half_period=10)
+    assert [round(learning_rate(config, step), 9) for step in (0, 5, 10, 15, 20)] == [2.0, 1.0, 0.0, 1.0, 2.0]
+
+
+def test_a_constant_learning_rate_stays():
+    assert learning_rate(TrainConfig(lr=0.3, schedule="constant"), 1000) == 0.3
+
+
+@given(st.floats(0.01, 100), st.integers(0, 5))
+def test_gradients_are_clipped_as_torch_clips_them(limit, seed):
+    generator = torch.Generator().manual_seed(seed)
+    ours = [nn.Parameter(torch.zeros(3, 4)), nn.Parameter(torch.zeros(5)), nn.Parameter(torch.zeros(2))]
+    theirs = [nn.Parameter(p.detach().clone()) for p in ours]
+    for a, b in zip(ours[:2], theirs[:2], strict=True):
+        a.grad = torch.randn(a.shape, generator=generator)
+        b.grad = a.grad.clone()
+    norms = gradient_norms(ours)
+    assert norms.tolist() == pytest.approx([ours[0].grad.norm().item(), ours[1].grad.norm().item(), 0.0])
+    clip_gradients(ours, norms, limit)
+    nn.utils.clip_grad_norm_(theirs, limit)
+    for a, b in zip(ours[:2], theirs[:2], strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+    assert ours[2].grad is None
+
+
+def test_every_parameter_is_clipped():
+    net = build("2Conv3-18Dense3", (1, 5, 5), norm="step")
+    for p in net.parameters():
+        nn.init.constant_(p, 3.0)
+    clip_weights(list(net.parameters()), 1.0)
+    assert {p.detach().unique().item() for p in net.parameters()} == {1.0}
+
+
+def test_the_optimizer_is_the_one_named():
+    net = build("4-3")
+    adam = make_optimizer(net, TrainConfig(lr=0.1, betas=(0.8, 0.9), eps=1e-5, schedule="constant"))
+    assert isinstance(adam, torch.optim.Adam)
+    assert (adam.defaults["betas"], adam.defaults["eps"]) == ((0.8, 0.9), 1e-5)
+    sgd = make_optimizer(net, TrainConfig(lr=0.1, optimizer="sgd", momentum=0.7, schedule="constant"))
+    assert isinstance(sgd, torch.optim.SGD)
+    assert sgd.defaults["momentum"] == 0.7
+
+
+def test_seeds_differ_by_purpose_and_iteration():
+    drawn = {mixed(seed, purpose, k) for seed in range(5) for purpose in ("order", "dropout") for k in range(50)}
+    assert len(drawn) == 500
+    assert all(0 <= seed < 2**63 for seed in drawn)
+    assert mixed(1, "order", 2) == mixed(1, "order", 2)
+
+
+@given(st.integers(1, 20), st.integers(1, 3), st.integers(0, 5), st.integers(0, 5))
+def test_an_epoch_passes_over_all_samples(samples, repeat, seed, epoch):
+    rows = order(samples, repeat, seed, epoch)
+    assert all(sorted(part.tolist()) == list(range(samples)) for part in rows.split(samples))
+    assert torch.equal(rows, order(samples, repeat, seed, epoch))
+
+
+def test_epochs_are_shuffled_differently():
+    assert not torch.equal(order(100, 1, 0, 0), order(100, 1, 0, 1))
+    assert not torch.equal(order(100, 1, 0, 0), order(100, 1, 1, 0))
+
+
+def output(spikes, membrane=None):
+    return LIFOutput(spikes, membrane, LIFState(spikes[-1], spikes[-1]))
+
+
+def test_the_class_that_fires_most_is_the_answer():
+    spikes = torch.zeros(4, 3, 2)
+    spikes[:3, 0, 1] = 1  # sample 0: class 1
+    spikes[:1, 1, 0] = 1  # sample 1: class 0
+    out = output(spikes)  # sample 2 is silent: the first class
+    assert CountTask().correct(out, torch.tensor([1, 1, 0])).tolist() == [True, False, True]
+    labels = torch.tensor([1, 1, 0])
+    assert torch.equal(CountTask(0.9, 0.1).loss(out, labels), count_loss(spikes, labels, 0.9, 0.1))
+
+
+def test_counts_of_many_half_precision_spikes_are_exact():
+    spikes = torch.ones(3000, 1, 2, dtype=torch.bfloat16)
+    spikes[-1, 0, 0] = 0  # 2999 against 3000: bf16 could not tell
+    assert CountTask().correct(output(spikes), torch.tensor([1])).item()
+
+
+@pytest.mark.parametrize(
+    ("times", "right"), [([75], True), ([74, 90], True), ([77], False), ([10, 75], False), ([], False)]
+)
+def test_firing_in_time_is_within_one_step(times, right):
+    spikes = torch.zeros(100, 1, 1)
+    spikes[times] = 1
+    assert TraceTask(1.0).correct(output(spikes), torch.tensor([75])).item() is right
+
+
+def test_the_trace_task_is_the_squared_error_to_the_target():
+    membrane = torch.randn(100, 2, 1)
+    out = output(torch.zeros(100, 2, 1), membrane)
+    errors = (target_trace(50.0)[:, None] - membrane[:, :, 0]) ** 2
+    labels = torch.tensor([75, 75])
+    assert TraceTask(50.0).loss(out, labels).item() == pytest.approx(errors.mean().item(), rel=1e-6)
+    assert TraceTask(50.0, "sum").loss(out, labels).item() == pytest.approx(errors.sum(0).mean().item(), rel=1e-6)
+    with pytest.raises(ValueError, match="membrane"):
+        TraceTask(50.0).loss(output(torch.zeros(100, 2, 1)), labels)
+
+
+def test_an_evaluation_counts_what_a_loop_over_samples_counts():
+    net = build("5-7-3", theta=1.5, beta=0.5, norm=None)
+    values = (torch.rand(11, 6, 5) < 0.4).long()
+    samples = frames_from_dense(values, torch.arange(11) % 3)
+    task = CountTask()
+    for batch in (1, 4, 11, 100):
+        result = evaluate(net, samples, task, batch=batch)
+        with torch.no_grad():
+            outs = [net.run(values[i : i + 1].transpose(0, 1).float()) for i in range(11)]
+        right = [bool(task.correct(o[-1], samples.labels[i : i + 1])) for i, o in enumerate(outs)]
+        losses = [task.loss(o[-1], samples.labels[i : i + 1]).item() for i, o in enumerate(outs)]
+        assert result.accuracy == sum(right) / 11
+        assert result.loss == pytest.approx(sum(losses) / 11, rel=1e-6)
+        for layer in range(2):
+            spikes = torch.cat([o[layer].spikes for o in outs], 1)
+            assert result.spikes[layer] == pytest.approx(spikes.sum().item() / 11)
+            assert result.dead[layer] == pytest.approx((spikes.amax((0, 1)) == 0).float().mean().item(), abs=1e-7)
+        assert sum(count for _, count in result.correct_by_label.values()) == 11
+        assert result.correct_by_label[0][0] == sum(r for i, r in enumerate(right) if i % 3 == 0)
+    assert net.training
+
+
+def test_the_first_gradient_that_is_not_finite_is_named():
+    watch = FirstBad(["a", "b", "c"], torch.device("cpu"))
+    watch.look(torch.tensor([1.0, 2.0, 3.0]), 0)
+    assert watch.found() is None
+    watch.look(torch.tensor([1.0, math.nan, math.inf]), 4)
+    watch.look(torch.tensor([math.nan, math.nan, 1.0]), 5)
+    assert watch.found() == ("c", 4)  # the layer nearest to the loss
+
+
+def test_a_layer_silent_for_long_is_reported_once():
+    layers = SilentLayers(["a", "b"])
+    assert layers.look([1.0, 0.5], 20, whole=False) == []
+    assert layers.look([1.0, 1.0], 40, whole=False) == []
+    assert layers.look([1.0, 0.9], 60, whole=False) == ["a"]
+    assert layers.since["a"] == 20
+    assert layers.look([1.0, 1.0], 80, whole=True) == ["b"]
+    again = SilentLayers(["a", "b"])
+    again.load(layers.state())
+    assert again.found() == ["a", "b"]
+    assert again.look([0.1, 1.0], 100, whole=False) == []
+    assert again.found() == ["b"]
+    assert again.look([1.0, 1.0], 120, whole=True) == []  # reported before
+
+
+def test_what_to_try_depends_on_the_threshold():
+    assert "lower stop" in dead_message("layers.1.lif", 7, 12.0, 50.0, 5.0)
+    assert "anneal up to it" in dead_message("layers.1.lif", 7, 50.0, 50.0, 50.0)
+    assert "since iteration 7" in dead_message("layers.1.lif", 7, 50.0, 50.0, 50.0)
+
+
+def whole(batch):
+    return Shard(0, batch, batch, lambda x: x)
+
+
+@pytest.mark.parametrize("kind", [StepBatchNorm2d, SharedBatchNorm2d])
+@pytest.mark.parametrize("static", [True, False])
+def test_batch_norm_across_processes_is_batch_norm(kind, static):
+    x = torch.randn(4, 3, 2, 5, 5, dtype=torch.float64)
+    x = x[0] if static else x
+    plain, across = (kind(2).double() for _ in range(2))
+    nn.init.normal_(plain.weight)
+    across.load_state_dict(plain.state_dict())
+    set_shard(across, whole(3))
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    outs = [norm(i, 4 if static else 1) for norm, i in zip((plain, across), inputs, strict=True)]
+    torch.testing.assert_close(*outs)
+    weights = torch.randn_like(outs[0])
+    for out in outs:
+        (out * weights).sum().backward()
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad)
+    torch.testing.assert_close(plain.weight.grad, across.weight.grad)
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(value, across.state_dict()[name])
+    set_shard(across, None)
+    assert across.shard is None
+
+
+def test_processes_take_their_rows_of_one_mask():
+    x = torch.ones(6, 5, 40)
+    drop = Dropout(0.25)
+    parts = []
+    for start, stop in ((0, 2), (2, 5)):
+        torch.manual_seed(3)
+        set_shard(drop, Shard(start, stop, 5, lambda x: x))
+        parts.append(drop(x[:, start:stop]))
+    set_shard(drop, None)
+    torch.manual_seed(3)
+    assert torch.equal(torch.cat(parts, 1), drop(x))
+    assert parts[0].unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert torch.equal(drop.eval()(x), x)
