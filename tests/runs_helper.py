@@ -8,12 +8,13 @@ import multiprocessing
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +326,31 @@ def full_disk(call: str, nth: int) -> None:
         return real(*args, **more)
 
     setattr(holder, function, full)
+
+
+def join(rank: int, size: int, port: int, prepare: Callable[[], object] | None = None) -> None:
+    """Be one of `size` processes, as torchrun says it."""
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(size),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
+    if prepare is not None:
+        prepare()
+
+
+def start_ranks(
+    size: int, argv: list[str], folder: Path, prepare: Callable[[], object] | None = None
+) -> list[Child]:
+    """The command in `size` processes that work as one."""
+    port = free_port()
+    return [start(argv, folder, partial(join, rank, size, port, prepare)) for rank in range(size)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

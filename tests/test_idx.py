@@ -138,3 +138,9 @@ def test_more_classes_can_be_asked_for(tmp_path):
 
 def test_the_limit_is_two_gibibytes():
     assert idx.LIMIT == 2 * 2**30
+
+
+def test_images_that_pack_well_are_read(tmp_path):
+    path = write_idx(tmp_path / "black.gz", np.zeros((100, 100, 100)))
+    assert path.stat().st_size < 2000
+    assert read_idx(path).shape == (100, 100, 100)

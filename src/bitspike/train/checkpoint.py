@@ -50,7 +50,8 @@ def save_weights(path: Path, net: nn.Module, metadata: Mapping[str, Any]) -> Non
     """The network's state as safetensors, with what it is in the metadata."""
     safetensors = _safetensors()
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
-    text = {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
+    # one entry: safetensors writes several in any order, and equal networks should be equal files
+    text = {"bitspike": json.dumps(metadata)}
 
     def write(to: Path) -> None:
         try:
@@ -88,9 +89,10 @@ def input_shape(path: Path) -> tuple[int, ...]:
         raise FileNotFoundError(f"{path} does not exist; has the run finished its first epoch?")
     try:
         with safetensors.safe_open(path, "pt") as file:
-            shape = json.loads((file.metadata() or {}).get("input_shape", "null"))
+            told = json.loads((file.metadata() or {}).get("bitspike", "null"))
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from None
+    shape = told.get("input_shape") if isinstance(told, dict) else None
     if not isinstance(shape, list) or not all(isinstance(size, int) and 0 < size < 2**24 for size in shape):
         raise ValueError(f"{path} does not say the shape of the network's input; was it written by bitspike train?")
     return tuple(shape)
