@@ -101,7 +101,7 @@ def status(code, **headers):
 def stalling(handler):
     handler.head(200, Content_Length=len(DATA), ETag='"1"')
     handler.wfile.write(DATA[:1000])
-    handler.server.released.wait(10)
+    handler.server.released.wait(60)
 
 
 def endless(handler):
@@ -424,6 +424,40 @@ def test_a_part_that_is_too_long_is_thrown_away(server, to):
     begun(to, DATA + b"x", url)
     download([url], to, size=len(DATA))
     assert to.read_bytes() == DATA
+    assert server.ranges() == [None]
+
+
+def test_a_wrong_file_that_came_whole_is_not_asked_for_again(server, to):
+    url = server.gives(plain(OTHER))
+    begun(to, DATA[:1000], url)
+    with pytest.raises(DownloadError):
+        download([url], to, checksum=SUM)
+    assert len(server.seen) == 1
+
+
+def test_a_range_with_more_than_it_says_is_refused(server, to):
+    rest = f"bytes 1000-{len(DATA) - 1}/{len(DATA)}"
+    url = server.gives(plain(DATA[1000:] + b"x", 206, ETag='"1"', Content_Range=rest))
+    begun(to, DATA[:1000], url)
+    with pytest.raises(DownloadError, match=f"more than {len(DATA)} bytes"):
+        download([url], to)
+    assert hidden(to) == []
+
+
+def test_a_part_without_a_note_is_gone_on_with_where_a_checksum_will_tell(server, to):
+    url = server.gives(whole(cut=1000), whole())
+    begun(to, DATA[:1000], url)
+    to.with_name(".data.bin.part.json").unlink()
+    download([url], to, checksum=SUM)
+    assert server.ranges() == ["bytes=1000-", "bytes=2000-"]
+    assert to.read_bytes() == DATA
+
+
+def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(server, to, monkeypatch):
+    synced = []
+    monkeypatch.setattr(module.os, "fsync", lambda handle: synced.append(to.exists()))
+    download([server.gives(whole())], to)
+    assert synced == [False]
 
 
 @pytest.mark.parametrize(("size", "checksum"), [(len(DATA), None), (None, SUM), (None, None)])
@@ -492,7 +526,7 @@ def test_a_killed_download_is_gone_on_with(server, to):
     child = subprocess.Popen([sys.executable, "-c", code])
     try:
         part = to.with_name(".data.bin.part")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline and not (part.exists() and part.stat().st_size == 1000):
             time.sleep(0.01)
     finally:

@@ -350,6 +350,13 @@ def test_what_was_interrupted_is_swept(server, root):  # noqa: F811
     assert left(root) == FETCHED
 
 
+def test_what_was_interrupted_does_not_get_into_a_copy(tmp_path, root):
+    put(root / "toy", {".Toy.copy/u/9.npy": b"half"})
+    put(root / "toy", {"Toy/u/8.npy": b"half"})
+    fetch("toy", source=put(tmp_path / "source", {"Toy/u/0.npy": b"whole"}), catalog=toys())
+    assert left(root) == ["toy/Toy/u/0.npy", "toy/manifest.json"]
+
+
 def test_a_data_set_without_mirrors_says_what_to_give(local):
     put(local, {"train.gz": gz(TRAIN)})
     with pytest.raises(
@@ -413,40 +420,57 @@ def test_locate_looks_at_sizes_only(tmp_path, summed):
     assert summed == []
 
 
-KEPT = {"name": "train.gz", "size": 1, "sha256": "0"}
-RIGHT = {"format": 1, "edition": "published", "source": "", "date": "", "files": {"train.gz": KEPT, "test.gz": KEPT}}
+def changed(*keys, to):
+    """A manifest with the value under `keys` replaced."""
+
+    def change(text):
+        manifest = inner = json.loads(text)
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] = to
+        return json.dumps(manifest)
+
+    return change
 
 
 @pytest.mark.parametrize(
-    "text",
+    "change",
     [
-        "",
-        "{",
-        "[]",
-        "null",
-        "[" * 100_000,
-        "\xff",
-        " " * (2 << 20),
-        json.dumps({**RIGHT, "format": 2}),
-        json.dumps({**RIGHT, "edition": "other"}),
-        json.dumps({**RIGHT, "edition": 1}),
-        json.dumps({**RIGHT, "files": []}),
-        json.dumps({**RIGHT, "files": {"train.gz": KEPT}}),
-        json.dumps({**RIGHT, "files": {"train.gz": KEPT, "test.gz": {**KEPT, "name": "../../here/secret"}}}),
-        json.dumps({**RIGHT, "files": {"train.gz": KEPT, "test.gz": {**KEPT, "name": "/etc/passwd"}}}),
-        json.dumps({**RIGHT, "files": {"train.gz": KEPT, "test.gz": {**KEPT, "name": ["x"]}}}),
-        json.dumps({**RIGHT, "files": {"train.gz": KEPT, "test.gz": {**KEPT, "size": "1"}}}),
-        json.dumps({**RIGHT, "files": {"train.gz": KEPT, "../x": KEPT}}),
+        lambda text: "",
+        lambda text: text[:-9],
+        lambda text: "[]",
+        lambda text: "null",
+        lambda text: "[" * 100_000,
+        lambda text: "\xff" + text,
+        lambda text: text + " " * (2 << 20),
+        changed("format", to=2),
+        changed("edition", to="other"),
+        changed("edition", to=None),
+        changed("date", to=5),
+        changed("files", to=[]),
+        changed("files", to={}),
+        changed("files", "more", to={"name": "train.gz", "size": 1, "sha256": ""}),
+        changed("files", "test.gz", to="test.gz"),
+        changed("files", "test.gz", "path", to="/etc/passwd"),
+        changed("files", "test.gz", "name", to="../../here/secret"),
+        changed("files", "test.gz", "name", to="/etc/passwd"),
+        changed("files", "test.gz", "name", to="train.gz"),
+        changed("files", "test.gz", "name", to=["test.gz"]),
+        changed("files", "test.gz", "size", to="1"),
+        changed("files", "test.gz", "size", to=True),
     ],
-    ids=range(17),
+    ids=range(22),
 )
-def test_a_manifest_that_is_not_understood_is_none(tmp_path, root, text):
+def test_a_manifest_that_is_not_understood_is_none(tmp_path, root, change):
     found = fetch("toy", source=put(tmp_path / "source", PUBLISHED), catalog=toys())
-    (root / "toy/manifest.json").write_text(text, encoding="latin-1")
+    manifest = root / "toy/manifest.json"
+    assert module._manifest(toys()["toy"], root / "toy") is not None
+    manifest.write_text(change(manifest.read_text()), encoding="latin-1")
+    assert module._manifest(toys()["toy"], root / "toy") is None
     assert locate("toy", catalog=toys()) == found
     assert all(line.ok for line in verify("toy", catalog=toys()))
-    assert fetch("toy", catalog=toys()) == found
-    assert json.loads((root / "toy/manifest.json").read_text())["edition"] == "published"
+    assert fetch("toy", begin=lambda stage, _: pytest.fail(stage), catalog=toys()) == found
+    assert json.loads(manifest.read_text())["edition"] == "published"
 
 
 def test_files_that_a_manifest_names_but_are_not_right_are_not_taken(tmp_path, root):
@@ -461,6 +485,14 @@ def test_files_that_a_manifest_names_but_are_not_right_are_not_taken(tmp_path, r
         (False, "is missing"),
         (True, "its checksum is right"),
     ]
+
+
+def test_what_could_not_be_mended_is_not_ready_any_more(tmp_path, root):
+    fetch("toy", source=put(tmp_path / "source", PUBLISHED), catalog=toys())
+    put(root / "toy", {"train.gz": gz(TRAIN)[:-1] + b"\xff"})
+    for look in (fetch, locate):
+        with pytest.raises(FileNotFoundError, match="damaged"):
+            look("toy", catalog=toys())
 
 
 def test_a_root_that_cannot_be_written_says_what_to_set(tmp_path, monkeypatch):

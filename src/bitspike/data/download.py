@@ -212,10 +212,9 @@ class _Part:
         if not start:
             self.discard()
             self.path.write_bytes(b"")
-        if not start or self.origin is None:
             self.origin = _Origin(url, version, total)
             self.note.write_text(json.dumps(asdict(self.origin)), encoding="utf-8")
-        elif self.origin.url != url:
+        elif self.origin is None or self.origin.url != url:
             self.spliced = True
         return start, total
 

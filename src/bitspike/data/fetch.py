@@ -220,7 +220,7 @@ def _download(file: File, folder: Path, begin: Begin) -> Item:
     """The file in the first of its forms that a mirror gives; one that is here already is kept."""
     items = [Item(file, form, folder / form.name) for form in file.forms]
     for item in items:
-        if item.present() and item.form.checksum is not None and item.fault() is None:
+        if item.form.checksum is not None and item.fault() is None:
             return item
     reasons = []
     for item in items:
