@@ -57,7 +57,7 @@ def aedat_packet(t, x, y, p, *, valid=None, kind=1, overflow=0, capacity=None, s
     body[:, 1] = t
     capacity = len(t) if capacity is None else capacity
     header = struct.pack("<hhiiiiii", kind, 1, size, 4, overflow, capacity, len(t), int(valid.sum()))
-    return header + body.tobytes() + bytes((capacity - len(t)) * 8)
+    return header + body.tobytes() + b"\xff" * ((capacity - len(t)) * 8)
 
 
 def aedat_bytes(t, x, y, p, *, packet=100):

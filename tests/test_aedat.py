@@ -87,7 +87,7 @@ def broken(**fields):
         (AEDAT_HEADER.replace(b"RAW", b"SerializedTS,PNGFrames"), "format must be RAW, but is SerializedTS,PNGFrames"),
         (AEDAT_HEADER[:-16] + PACKET, "no line #!END-HEADER"),
         (AEDAT_HEADER[:40], "no line #!END-HEADER"),
-        (b"#!AER-DAT3.1\r\n" + b"#x\r\n" * 2**15, "no line #!END-HEADER"),
+        (b"#!AER-DAT3.1\r\n" + b"#x\r\n" * 2**15 + b"#!END-HEADER\r\n", "no line #!END-HEADER"),
         (AEDAT_HEADER + PACKET + PACKET[:20], f"packet 1 at byte {START + len(PACKET)} ends within its header"),
         (AEDAT_HEADER + PACKET[:-1], f"packet 0 at byte {START} promises 16 bytes of events, but 15 are left"),
         (broken(capacity=2**31 - 1), "promises 17179869176 bytes of events, but 16 are left"),

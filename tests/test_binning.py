@@ -164,6 +164,8 @@ def test_as_many_bins_as_can_be_numbered():
     frames = bin_events(events, Binning(1, 2**20))
     assert frames.index.tolist() == [(2**20 - 2) * 2047 + 2046, (2**20 - 1) * 2047]
     assert frames.count.tolist() == [2, 1]
+    twice = replace(events, offsets=np.array([0, 1, 3]), labels=np.array([0, 1]))
+    assert bin_events(twice, Binning(1, 2**20)).index.tolist() == [frames.index[0], *frames.index]
     with pytest.raises(ValueError, match=r"are 2147483648 bins, more than the 2147483647 that can be numbered"):
         bin_events(line([0], [0], units=2048), Binning(1, 2**20))
 
@@ -202,6 +204,12 @@ def test_events_outside_are_refused(column, value, says):
     bad = replace(good, **{column: np.array([0, value])})
     with pytest.raises(ValueError, match=says):
         bin_events(bad, Binning(1, 9, polarity=False))
+
+
+def test_every_other_sample_is_no_range_of_samples():
+    events = replace(line([0], [0]), offsets=np.array([0, 1, 1, 1]), labels=np.array([0, 1, 2]))
+    with pytest.raises(ValueError, match="rows must be a range of step 1"):
+        bin_events(events, Binning(1, 1), range(0, 3, 2))
 
 
 @pytest.mark.parametrize("rows", [range(2), range(-1, 1), range(1, 0, -1), range(0, 3, 2)])

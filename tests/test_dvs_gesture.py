@@ -279,6 +279,11 @@ def cut_set(folder, array, name="user01_led/3.npy"):
     return write_folder(folder, files)
 
 
+def test_a_cut_gesture_out_of_order_is_sorted(tmp_path):
+    train, _ = read_dvs_gesture(cut_set(tmp_path, np.array([[1.0, 2, 0, 9.5], [3, 4, 1, 7.25]])))
+    assert gestures(train) == [([[0, 2250], [3, 1], [4, 2], [1, 0]], 3)]
+
+
 @pytest.mark.parametrize(("dtype", "times"), [(np.int64, [7, 9]), (np.float32, [0.007, 0.009])])
 def test_named_fields_hold_whole_microseconds_or_milliseconds(tmp_path, dtype, times):
     fields = [("x", np.int16), ("y", np.int16), ("p", bool), ("t", dtype)]

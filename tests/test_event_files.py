@@ -13,14 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.data.event_files import (
-    kind_of,
-    open_arrays,
-    read_event_file,
-    read_image_file,
-    read_npy,
-    read_spike_file,
-)
+from bitspike.data import array_files
+from bitspike.data.array_files import open_arrays, read_npy
+from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
 from data_files import event_arrays, npy_bytes, write_hdf5, write_npz
 
 WRITERS = {"data.npz": write_npz, "data.h5": write_hdf5}
@@ -167,6 +162,16 @@ def test_all_columns_are_read(write):
     assert events.x.dtype == np.uint8, "no more bytes than in the file"
 
 
+def test_other_types_become_what_events_hold(write):
+    half = np.array([0, 0.5, 0.75], np.float16)  # times a million is beyond float16
+    arrays = {"t": half, "x": np.array([1, 300, 2], ">i2"), "offsets": [0, 3], "labels": [0]}
+    events = read_event_file(write(**arrays), time_unit="s")
+    assert events.t.tolist() == [0, 500_000, 750_000]
+    assert events.x.tolist() == [1, 300, 2]
+    assert events.x.dtype == np.int16
+    assert events.x.dtype.isnative
+
+
 def test_the_order_of_all_columns_moves_together(write):
     arrays = event_arrays(samples=2, events_each=9)
     mixed = np.random.default_rng(1).permutation(9)
@@ -297,13 +302,32 @@ def test_limits_hold_for_what_is_really_there(write):
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 3), (2, 3, 2), (-2, -9), (2**40,)], ids=["fewer than there are", "fewer", "negative", "more"]
+    "shape", [(3, 3), (2, 10, 1), (-2, -9), (2**40,)], ids=["fewer", "a few more", "negative", "more"]
 )
 def test_headers_that_do_not_fit_are_refused(tmp_path, shape):
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": shape})
     path = with_member(tmp_path / "data.npz", "spikes.npy", stream.getvalue() + bytes(18))
     refused(read_spike_file, path, "spikes: its header promises")
+
+
+def test_no_more_is_allocated_than_the_file_holds(tmp_path):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": (2**33,)})
+    path = with_member(tmp_path / "data.npz", "spikes.npy", stream.getvalue() + bytes(18))
+    refused(
+        read_spike_file, path, rf"spikes: its header promises .* but at most {len(stream.getvalue()) + 18} are read"
+    )
+
+
+def test_too_little_memory_is_said(tmp_path, monkeypatch):
+    path = write_npz(tmp_path / "data.npz", **IMAGES)
+
+    def too_little(*_):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(array_files, "read_npy", too_little)
+    refused(read_image_file, path, "images: there is not enough memory to read it .*9 TiB")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{'descr'", b"text, not an array"])

@@ -190,6 +190,16 @@ def moved(tensors, metadata):
     tensors["lengths"][1] -= 1
 
 
+def both_cut(tensors, metadata):
+    cut("index")(tensors, metadata)
+    cut("count")(tensors, metadata)
+
+
+def one_too_many_and_one_too_few(tensors, metadata):
+    tensors["lengths"][4] += 1
+    tensors["lengths"][5] -= 1
+
+
 def flat(tensors, metadata):
     tensors["index"] = tensors["index"][None]
 
@@ -207,6 +217,8 @@ DAMAGE = {
     "lengths shorter": cut("lengths"),
     "lengths wrong": changed("lengths", 0, 9),
     "lengths moved": moved,
+    "the end missing": both_cut,
+    "lengths balanced": one_too_many_and_one_too_few,
     "lengths negative": changed("lengths", 5, -1),
     "label negative": changed("labels", 0, -1),
     "index of another type": retyped("index", torch.int64),
@@ -244,6 +256,13 @@ def test_silent_samples_everywhere_are_no_damage(tmp_path):
     events = Events(np.zeros(7, np.int64), np.array([4, 3, 2, 1, 4, 3, 2]), None, None, offsets, np.arange(7), (5,))
     built = cached_frames(lambda: events, BINNING, KEY, tmp_path)
     assert same(cached_frames(never, BINNING, KEY, tmp_path), built)
+
+
+def test_a_silent_start_does_not_hide_the_end(tmp_path):
+    lengths, labels, count = torch.tensor([0, 3]), torch.tensor([0, 1]), torch.ones(3, dtype=torch.uint8)
+    good, bad = torch.tensor([1, 2, 4], dtype=torch.int32), torch.tensor([1, 4, 2], dtype=torch.int32)
+    assert frame_cache._is_sound(good, count, lengths, labels, bins=5)
+    assert not frame_cache._is_sound(bad, count, lengths, labels, bins=5)
 
 
 # ---- A full disk

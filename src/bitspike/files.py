@@ -39,7 +39,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Name the file and the way out when the disk is full, also where a library hides the cause in its own error."""
+    """Name the file and the way out when the disk is full."""
     try:
         yield
     except OSError as error:

@@ -24,6 +24,8 @@ def main() -> None:
 
 
 def _line(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "h5py"):
+        return f"{error.name} is needed, but is not installed; run: pip install 'bitspike[train]'"
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

@@ -16,8 +16,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bitspike.data.aedat import read_aedat
+from bitspike.data.array_files import Refused, read_npy, readable
 from bitspike.data.binning import Progress, silent
-from bitspike.data.event_files import Refused, read_npy, readable
 from bitspike.data.events import Events
 
 if TYPE_CHECKING:

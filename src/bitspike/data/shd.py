@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from bitspike.data.event_files import HDF5_MAGIC, Refused, hdf5_dataset, open_arrays, readable
+from bitspike.data.array_files import HDF5_MAGIC, Refused, hdf5_dataset, open_arrays, readable
 from bitspike.data.events import Events
 from bitspike.files import explained
 
