@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -27,10 +27,10 @@ _TOML = """
 [data]
 file = "own.npz"
 [net]
-notation = "3Conv3-AP2-27Dense8-8Dense3"
+notation = "3Conv3-3Conv3-AP2-12Dense6-6Dense3"
 beta = 0.9
 slope = 5.0
-theta = [{start = 0.4, stop = 1.5, rate = 0.02}, 0.5, {start = 0.3, stop = 1.0, steps = 40}]
+theta = [{start = 0.4, stop = 1.5, rate = 0.02}, 0.5, {start = 0.3, stop = 1.0, steps = 40}, 0.4]
 dropout = 0.2
 norm = "step"
 steps = 5
@@ -81,6 +81,7 @@ class Child:
 
     process: Any
     log: Path
+    leads: bool = False  # other processes, which it must end itself
     began: float = field(default_factory=time.monotonic)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
@@ -94,16 +95,29 @@ class Child:
         end = time.monotonic() + seconds
         while self.running():
             if time.monotonic() > end:
-                self.kill()
+                self._give_up()
                 raise TimeoutError(f"still running after {seconds} s: {self._read('err')}")
             time.sleep(0.002)
         return Ended(self._code(), self._read("out"), self._read("err"))
+
+    def _give_up(self) -> None:
+        """SIGTERM first: torchrun then ends its processes, which would outlive it otherwise; it takes 30 s at most."""
+        self.kill(signal.SIGTERM)
+        end = time.monotonic() + (40 if self.leads else 0.2)
+        while self.running() and time.monotonic() < end:
+            time.sleep(0.05)
+        if self.running():
+            self.kill()
+        while self.running():
+            time.sleep(0.01)
 
     def wait_for(self, seen: Callable[[], bool], seconds: float = 60) -> None:
         """Until `seen()`; it must come before the process ends."""
         end = time.monotonic() + seconds
         while not seen():
-            if not self.running() or time.monotonic() > end:
+            if self.running() and time.monotonic() > end:
+                self._give_up()
+            if not self.running():
                 raise TimeoutError(f"ended with {self._code()} before: {self._read('err')}")
             time.sleep(0.002)
 
@@ -127,7 +141,7 @@ def start_cold(argv: list[str], folder: Path, *launcher: str) -> Child:
             env=environment(folder),
             cwd=folder,
         )
-    return Child(process, log)
+    return Child(process, log, leads=bool(launcher))
 
 
 def start(argv: list[str], folder: Path, prepare: Callable[[], object] | None = None) -> Child:
@@ -222,9 +236,9 @@ def require_equal(out: Path, other: Path) -> None:
         assert same, f"{path} is {leaf}, but {two[path]} in the other run"
     summaries = [json.loads((folder / "summary.json").read_text()) for folder in (out, other)]
     changing = ("command", "seconds", "test_seconds", "peak_memory_mb")
-    assert [
-        {key: value for key, value in summary.items() if key not in changing} for summary in summaries[:1]
-    ] == [{key: value for key, value in summary.items() if key not in changing} for summary in summaries[1:]]
+    assert [{key: value for key, value in summary.items() if key not in changing} for summary in summaries[:1]] == [
+        {key: value for key, value in summary.items() if key not in changing} for summary in summaries[1:]
+    ]
 
 
 # What may go wrong in a process, to be called in it
@@ -234,42 +248,24 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_at_move(name: str, nth: int, *, after: bool) -> None:
-    """SIGKILL right before or after the n-th file is moved to `name`."""
+def die_at_move(name: str, nth: int, when: Literal["half", "before", "after"]) -> None:
+    """SIGKILL where the n-th file is moved to `name`: with half of it written, right before the move, right after."""
     moved = Path.replace
-    seen = []
+    calls = []
 
     def replace(self: Path, target: Path) -> Path:
-        due = Path(target).name == name
-        seen.extend([name] * due)
-        if due and len(seen) == nth and not after:
+        calls.extend([name] * (Path(target).name == name))
+        due = Path(target).name == name and len(calls) == nth
+        if due and when == "half":
+            os.truncate(self, self.stat().st_size // 2)
+        if due and when != "after":
             die()
         result = moved(self, target)
-        if due and len(seen) == nth:
+        if due:
             die()
         return result
 
     Path.replace = replace  # type: ignore[method-assign, assignment]
-
-
-def die_half_written(module: str, function: str, at: int, nth: int) -> None:
-    """SIGKILL when the n-th call of a saving function has half of its file written; argument `at` is the file."""
-    from importlib import import_module
-
-    holder = import_module(module)
-    save = getattr(holder, function)
-    calls = []
-
-    def half(*args: Any, **more: Any) -> Any:
-        result = save(*args, **more)
-        calls.append(None)
-        if len(calls) == nth:
-            whole = Path(args[at]).read_bytes()
-            Path(args[at]).write_bytes(whole[: len(whole) // 2])
-            die()
-        return result
-
-    setattr(holder, function, half)
 
 
 def die_in_metrics(nth: int) -> None:
@@ -311,7 +307,7 @@ def small_files(most: int) -> None:
 
 
 def full_disk(call: str, nth: int) -> None:
-    """ENOSPC at the n-th torch.save, os.fsync, ... of the process."""
+    """ENOSPC at the n-th os.fsync, os.replace, ... of the process."""
     from importlib import import_module
 
     module, _, function = call.rpartition(".")
@@ -328,6 +324,25 @@ def full_disk(call: str, nth: int) -> None:
     setattr(holder, function, full)
 
 
+def full_board(nth: int) -> None:
+    """ENOSPC at the n-th time that TensorBoard's events are written out."""
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    flush = RecordWriter.flush
+    calls = []
+
+    def full(self: Any) -> None:
+        calls.append(None)
+        if len(calls) >= nth:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flush(self)
+
+    RecordWriter.flush = full
+
+
+# Several processes
+
+
 def join(rank: int, size: int, port: int, prepare: Callable[[], object] | None = None) -> None:
     """Be one of `size` processes, as torchrun says it."""
     os.environ.update(
@@ -342,11 +357,22 @@ def join(rank: int, size: int, port: int, prepare: Callable[[], object] | None =
 
 
 def start_ranks(
-    size: int, argv: list[str], folder: Path, prepare: Callable[[], object] | None = None
+    size: int, argv: list[str] | list[list[str]], folder: Path, prepare: Callable[[], object] | None = None
 ) -> list[Child]:
-    """The command in `size` processes that work as one."""
+    """The command in `size` processes that work as one; `argv` may be one for each."""
     port = free_port()
-    return [start(argv, folder, partial(join, rank, size, port, prepare)) for rank in range(size)]
+    each = [argv] * size if isinstance(argv[0], str) else argv
+    return [start(each[rank], folder, partial(join, rank, size, port, prepare)) for rank in range(size)]
+
+
+def wait_all(children: list[Child], seconds: float = 60) -> list[Ended]:
+    """Until all have ended; where one hangs, all are killed."""
+    try:
+        return [child.wait(seconds) for child in children]
+    finally:
+        for child in children:
+            if child.running():
+                child.kill()
 
 
 def free_port() -> int:
@@ -354,3 +380,30 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def dump_ranks(folder: Path) -> None:
+    """After training, each process writes what it holds."""
+    from bitspike.train.loop import Trainer
+
+    run = Trainer.run
+
+    def dumping(self: Trainer) -> str:
+        ending = run(self)
+        held = {
+            "net": self.net.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "theta": self.thetas(),
+            "rows": [{key: value for key, value in row.items() if key != "timing"} for row in self.progress.rows],
+            "best": [self.progress.best_epoch, self.progress.best_accuracy, self.progress.best_loss],
+        }
+        torch.save(held, folder / f"rank-{self.world.rank}.pt")
+        return ending
+
+    Trainer.run = dumping  # type: ignore[method-assign, assignment]
+
+
+def write_nothing_unless_first() -> None:
+    """Processes but the first cannot write a byte to any file."""
+    if os.environ["RANK"] != "0":
+        small_files(0)

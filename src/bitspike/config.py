@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 try:
-    from pydantic import BaseModel, ConfigDict, ValidationError
+    from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, ValidationError
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "experiments need pydantic, which is not installed; run: pip install 'bitspike[train]'"
     ) from None
 
 M = TypeVar("M", bound="Config")
+_TABLE_TYPES = ("model_type", "model_attributes_type", "dict_type")
+
+
+def _a_number(value: object) -> object:
+    """pydantic would take True for 1 and "3" for 3."""
+    if isinstance(value, (bool, str)):
+        raise ValueError(f"must be a valid number, but is {_shown(value)}")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_a_number)]
+Real = Annotated[float, BeforeValidator(_a_number)]
+Truth = Annotated[bool, Strict()]
 
 
 class Config(BaseModel):
     """Frozen data; unknown fields are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
@@ -35,7 +48,7 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[str]:
     furthest: dict[tuple[Any, ...], Any] = {}
     for error in errors:
         field = tuple(error["loc"][:2])
-        rank = (error["type"] == "value_error", len(error["loc"]))
+        rank = (error["type"] in ("value_error", "extra_forbidden"), len(error["loc"]))
         if field not in furthest or rank > furthest[field][0]:
             furthest[field] = (rank, error)
     return [_problem(model, error) for _, error in furthest.values()]
@@ -46,12 +59,14 @@ def _problem(model: type[Config], error: Any) -> str:
     path = [str(part) for part in error["loc"] if not _is_branch(part)]
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
-        return unknown_key(key, known_keys(model))
+        return unknown_key(key, _siblings(model, path) or known_keys(model))
     if error["type"] == "missing":
         return f"{key} is missing"
+    if error["type"] in _TABLE_TYPES:
+        return f"{key}: must be a table, but is {_shown(error['input'])}"
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable")[0]
     required = message if error["type"] == "value_error" else f"must be {message}, but is {_shown(error['input'])}"
-    return f"{key}: {required}" if key else required
+    return f"{key}: {required}" if key and not message.startswith(f"{key}.") else required
 
 
 def _is_branch(part: object) -> bool:
@@ -65,25 +80,40 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def unknown_key(key: str, known: Sequence[str]) -> str:
-    """A message that names the nearest known key."""
-    near = difflib.get_close_matches(key, known, 1, cutoff=0.5)
-    if not near:  # right field, wrong table
-        near = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]][:1]
+def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
+    """A message that names the nearest known key; that of another table, if its field is named so."""
+    near = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]][:1]
+    near = near or difflib.get_close_matches(key, known, 1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
-    return f"no field is named {key!r}{hint}"
+    return f"no {what} is named {key!r}{hint}"
 
 
 def known_keys(model: type[Config], prefix: str = "") -> list[str]:
-    """The dotted names of all fields."""
+    """The dotted names of all fields that --set takes."""
     keys: list[str] = []
     for name, field in model.model_fields.items():
         inner = list(_models(field.annotation))
-        if prefix == "" and len(inner) == 1 and name not in ("paper",):
+        if prefix == "" and inner and field.annotation in inner:  # a table, and not one that may be left out
             keys += known_keys(inner[0], f"{name}.")
         else:
             keys.append(prefix + name)
     return keys
+
+
+def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:
+    """The keys beside `path`, where it leads into a table within a table."""
+    inner: list[type[Config]] = [model]
+    depth = 0
+    for depth, part in enumerate(path[:-1]):
+        fields = {name: field for each in inner for name, field in each.model_fields.items()}
+        if part not in fields:
+            if part.isdecimal():
+                continue
+            break
+        inner = list(_models(fields[part].annotation))
+    if depth == 0 and path[0] != "paper":
+        return []
+    return [".".join((*path[:-1], name)) for each in inner for name in each.model_fields]
 
 
 def _models(annotation: Any) -> Iterator[type[Config]]:

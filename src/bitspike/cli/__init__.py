@@ -16,6 +16,11 @@ def main() -> None:
     """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
     try:
         app()
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError" or os.environ.get("BITSPIKE_DEBUG"):
+            raise
+        typer.echo(f"bitspike: the GPU is out of memory; try a smaller train.batch ({_line(error)})", err=True)
+        raise SystemExit(1) from None
     except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("BITSPIKE_DEBUG"):
             raise

@@ -63,7 +63,8 @@ def bars() -> Iterator[Begin]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
 
         def begin(stage: str, steps: int) -> Callable[[], None]:
             task = shown.add_task(stage, total=steps)

@@ -29,7 +29,8 @@ def list_sets(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([_plain(each) for each in known], indent=2))
         return
-    table = Table(title=f"Datasets (in {data_root()})", title_justify="left")
+    typer.echo(f"Datasets (in {data_root()})")
+    table = Table()
     for heading in ("name", "title", "state", "edition"):
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for each in known:
@@ -52,6 +53,8 @@ def fetch(
         found = get(name, source=source, begin=begin)
     if as_json:
         typer.echo(json.dumps(_plain(found), indent=2))
+    elif not found.files:
+        typer.echo(f"{found.title} is built in: nothing to fetch")
     else:
         typer.echo(f"{found.title} ({found.edition}) is ready in {found.folder}")
 
@@ -64,6 +67,8 @@ def verify(name: Name, as_json: AsJson = False) -> None:
     results = check(name)
     if as_json:
         typer.echo(json.dumps([_plain(each) for each in results], indent=2))
+    elif not results:
+        typer.echo(f"{name} is built in: nothing to verify")
     else:
         for file, ok, detail in results:
             typer.echo(f"{'ok  ' if ok else 'BAD '} {file}  {detail}")

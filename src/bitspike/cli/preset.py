@@ -19,20 +19,20 @@ app.add_typer(presets, name="preset")
 def list_presets(as_json: AsJson = False) -> None:
     """All presets, with the accuracy that the paper reports."""
     from bitspike.experiments.presets import preset, preset_names
+    from bitspike.experiments.schema import as_values
 
     specs = [preset(name) for name in preset_names()]
     if as_json:
-        typer.echo(json.dumps([{"name": spec.name, "title": spec.title} for spec in specs], indent=2))
+        typer.echo(json.dumps([as_values(spec) for spec in specs], indent=2))
         return
-    table = Table(title="Presets: bitspike train NAME", title_justify="left")
-    table.add_column("name", no_wrap=True)
+    table = Table()
+    table.add_column("bitspike train", no_wrap=True)
     table.add_column("what")
-    table.add_column("network")
-    table.add_column("paper: best / mean / sigma", justify="right")
+    table.add_column("paper: best / mean / sigma", justify="right", no_wrap=True)
     for spec in specs:
         paper = spec.paper
         figures = f"{paper.best:.2f} / {paper.mean:.2f} / {paper.sigma:.2f}" if paper else "-"
-        table.add_row(spec.name, spec.title, spec.net.notation, figures)
+        table.add_row(spec.name, spec.title, figures)
     Console().print(table)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from bitspike.cli.app import AsJson, app, bars, say
 
@@ -77,7 +77,7 @@ def train(
     spec = preset_or_file(experiment)
     if settings:
         spec = with_values(spec, settings)
-    out = out or Path("runs") / spec.name.replace("/", "-")
+    out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
     with _told(World.rank_here() == 0, spec) as told, _interrupts() as interrupted:
         setting = Setting(
             device=choose_device(device.value),
@@ -93,6 +93,8 @@ def train(
         raise typer.Exit(130)
     if World.rank_here() == 0:
         typer.echo(json.dumps(summary, indent=2)) if as_json else _show(summary, out)
+    if summary.get("ended") in ("nan", "dead"):
+        raise typer.Exit(3)
 
 
 @app.command()
@@ -113,7 +115,9 @@ def evaluate(
         typer.echo(json.dumps(done.as_json(), indent=2))
         return
     result = done.result
-    typer.echo(f"{done.spec.name} ({done.run}) on the {split.value} samples of {_named(done.data)}")
+    typer.echo(
+        f"{done.spec.name} ({done.run}) on the {split.value} samples of {_named(done.data.title, done.data.edition)}"
+    )
     typer.echo(f"accuracy  {result.accuracy:.2%} of {result.samples}   loss {result.loss:.4g}")
     names = done.network.neuron_names()
     for name, dead, spikes in zip(names, result.dead, result.spikes, strict=True):
@@ -123,33 +127,36 @@ def evaluate(
         typer.echo("by class  " + "  ".join(by_label))
 
 
-def _named(data: Dataset) -> str:
-    return data.title if data.edition == "published" else f"{data.title} ({data.edition})"
+def _named(title: str, edition: str) -> str:
+    return title if edition == "published" or edition in title else f"{title} ({edition})"
 
 
 def _show(summary: Mapping[str, Any], out: Path) -> None:
-    console = Console()
-    data = summary["data"] if summary["edition"] == "published" else f"{summary['data']} ({summary['edition']})"
-    table = Table(title=f"{summary['experiment']} on {data}, protocol {summary['protocol']}", title_justify="left")
-    for heading in ("", "test accuracy", "seeds", "epochs", "seconds"):
-        table.add_column(heading, justify="left" if not heading else "right")
+    data = _named(summary["data"], summary["edition"])
+    typer.echo(f"{summary['experiment']} on {data}, protocol {summary['protocol']}, test accuracy:")
     if "trials" in summary:
-        spread = "" if summary["sigma"] is None else f"{100 * summary['sigma']:.2f}"
-        figures = f"best {100 * summary['best']:.2f} / mean {100 * summary['mean']:.2f} / sigma {spread or '-'}"
-        seeds = f"{summary['seeds'][0]}-{summary['seeds'][-1]}"
-        table.add_row("here", figures, seeds, "", f"{summary['seconds']:.0f}")
+        sigma = "-" if summary["sigma"] is None else f"{100 * summary['sigma']:.2f}"
+        seeds = ", ".join(map(str, summary["seeds"]))
+        typer.echo(
+            f"  here   best {100 * summary['best']:.2f}  mean {100 * summary['mean']:.2f}  sigma {sigma}  "
+            f"(seeds {seeds}; {summary['seconds']:.0f} s)"
+        )
     else:
-        ran = f"{summary['epochs']} (best {summary['best_epoch']})"
-        accuracy = f"{100 * summary['accuracy']:.2f}"
-        table.add_row("here", accuracy, str(summary["seed"]), ran, f"{summary['seconds']:.0f}")
-    if summary["paper"]:
-        paper = summary["paper"]
-        figures = f"best {paper['best']:.2f} / mean {paper['mean']:.2f} / sigma {paper['sigma']:.2f}"
-        table.add_row("paper", figures, "5 trials", "", "")
-    console.print(table)
-    if summary.get("ended") in ("nan", "dead"):
-        console.print(f"stopped: {summary['warnings'][-1]}", soft_wrap=True)
-    console.print(f"everything is in {out}", soft_wrap=True)
+        accuracy = "-" if summary["accuracy"] is None else f"{100 * summary['accuracy']:.2f}"
+        typer.echo(
+            f"  here   {accuracy}  (seed {summary['seed']}, best of {summary['epochs']} epochs is "
+            f"{summary['best_epoch']}; {summary['seconds']:.0f} s)"
+        )
+    if paper := summary["paper"]:
+        typer.echo(f"  paper  best {paper['best']:.2f}  mean {paper['mean']:.2f}  sigma {paper['sigma']:.2f}")
+    if summary["unlike_preset"]:
+        typer.echo(f"not the preset: {'; '.join(summary['unlike_preset'])}")
+    stopped = summary.get("ended") in ("nan", "dead")
+    for warning in summary["warnings"][: -1 if stopped else None]:
+        typer.echo(f"warning: {warning}")
+    if stopped:
+        typer.echo(f"stopped: {summary['warnings'][-1]}")
+    typer.echo(f"everything is in {out}")
 
 
 @contextmanager
@@ -193,8 +200,8 @@ class _Told:
         kind = "1-bit" if spec.net.binary else "float32"
         self.say(f"{spec.name}: {net.notation}, {weights:,} parameters, {kind} weights, seed {spec.seed} -> {out}")
         self.say(
-            f"{_named(data)}: {len(data.train):,} training samples, {len(data.test):,} for testing; "
-            f"protocol {spec.train.protocol}"
+            f"{_named(data.title, data.edition)}: {len(data.train):,} samples for training, "
+            f"{len(data.test):,} for testing; protocol {spec.train.protocol}"
         )
 
     def say(self, message: str) -> None:
@@ -206,21 +213,26 @@ class _Told:
         return Listener(
             epoch_begins=self.epoch_begins,
             iteration=self.iteration,
+            evaluation_begins=self.evaluation_begins,
             epoch_ends=self.epoch_ends,
             warning=lambda message: self.say(f"warning: {message}"),
             interrupted=lambda: bool(interrupted),
         )
 
     def epoch_begins(self, epoch: int, iterations: int, done: int) -> None:
-        if self.task is None:
-            self.task = self.shown.add_task("", total=iterations, figures="")
         title = f"epoch {epoch}/{self.spec.train.epochs}"
+        if self.task is None:
+            self.task = self.shown.add_task(title, total=iterations, figures="")
         self.shown.reset(self.task, total=iterations, completed=done, description=title)
 
     def iteration(self, watched: Mapping[str, Any] | None) -> None:
         if watched is not None:
             self.shown.update(self.task, figures=_figures(watched["accuracy"], watched["loss"], watched))
         self.shown.advance(self.task)
+
+    def evaluation_begins(self, batches: int) -> Callable[[], None]:
+        self.shown.reset(self.task, total=batches, description="evaluating")
+        return lambda: self.shown.advance(self.task)
 
     def epoch_ends(self, row: Mapping[str, Any]) -> None:
         on = "test" if "test_accuracy" in row else "valid"

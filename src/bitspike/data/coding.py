@@ -31,4 +31,4 @@ def coding_task(seed: int) -> Dataset:
     """
     spikes = coding_input(torch.Generator().manual_seed(seed))
     sample = frames_from_dense(spikes[None], torch.tensor([TARGET_TIME]))
-    return Dataset("coding", "Temporal coding", 1, sample, sample, edition="synthetic")
+    return Dataset("coding", "Temporal coding", 1, sample, sample, edition="built in")

@@ -7,10 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config
+from bitspike.config import Config, Real, Truth, Whole
 
-Positive = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[Whole, Field(ge=1)]
+Share = Annotated[Real, Field(ge=0, lt=1)]
+Above0 = Annotated[Real, Field(gt=0, le=1e9)]
 
 
 class DataConfig(Config):
@@ -23,19 +24,19 @@ class DataConfig(Config):
     time_unit: Literal["s", "ms", "us"] | None = None  # of the events' `t`
     sensor: tuple[Positive, ...] | None = None  # (height, width) or (units,); found from the events if not given
 
-    bin_ms: Annotated[float, Field(gt=0)] | None = None  # width of a time bin
+    bin_ms: Above0 | None = None  # width of a time bin
     steps: Positive | None = None  # time bins of a training sample
     test_steps: Positive | None = None  # and of a test sample, if others
     downsample: Positive | None = None  # events are summed over squares of this side
-    polarity: bool | None = None  # one channel a polarity
-    clip: Annotated[int, Field(ge=1, le=255)] | None = None  # events counted in a bin at most; 1 gives bits
-    duration_ms: Annotated[float, Field(gt=0)] | None = None  # events after this are left out
+    polarity: Truth | None = None  # one channel a polarity
+    clip: Annotated[Whole, Field(ge=1, le=255)] | None = None  # events counted in a bin at most; 1 gives bits
+    duration_ms: Above0 | None = None  # events after this are left out
 
     train_limit: Positive | None = None  # only so many samples, drawn with `split_seed`
     test_limit: Positive | None = None
     validation_share: Share = 0.1  # of the training samples, class by class; the holdout protocol picks on them
-    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    split_seed: int = 0
+    test_share: Annotated[Real, Field(gt=0, lt=1)] = 0.2
+    split_seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
     repeat: Positive = 1  # how often an epoch passes over the training samples
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ _BINNING: dict[str, dict[str, Any]] = {
     "nmnist-small": {"bin_ms": 3.0, "steps": 100, "polarity": True},
     "dvs-sign": {"bin_ms": 1000 / 30, "steps": 100, "downsample": 4, "polarity": True},  # a bin a frame of its video
 }
+_BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms")
 _CLASSES = {"mnist": 10, "fashion": 10, "shd": 20, "dvs128": 11, "nmnist-small": 10, "dvs-sign": 15}
 
 
@@ -48,6 +49,7 @@ def open_dataset(
 ) -> Dataset:
     """The samples that `config` names; `seed` draws the synthetic ones."""
     if config.name == "coding":
+        _refuse(config, (*_BINNING_FIELDS, "train_limit", "test_limit"), "the coding task is one input, as it is")
         return coding_task(seed)
     data = _own(config, root, progress) if config.file is not None else _built_in(config, root, progress)
     if not len(data.train) or not len(data.test):
@@ -72,7 +74,7 @@ def _built_in(config: DataConfig, root: Path | None, progress: Progress) -> Data
 def _image_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
     from bitspike.data.idx import read_images
 
-    _refuse_binning(config, f"{found.title} holds images")
+    _refuse(config, _BINNING_FIELDS, f"{found.title} holds images (net.steps is how long one is shown)")
     files = {name.removesuffix(".gz"): path for name, path in found.files.items()}
     train = read_images(files["train-images-idx3-ubyte"], files["train-labels-idx1-ubyte"])
     return train, read_images(files["t10k-images-idx3-ubyte"], files["t10k-labels-idx1-ubyte"])
@@ -143,12 +145,10 @@ def _binning(config: DataConfig, defaults: Mapping[str, Any], split: str) -> Bin
     )
 
 
-def _refuse_binning(config: DataConfig, because: str) -> None:
-    for field in ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms"):
+def _refuse(config: DataConfig, fields: Sequence[str], because: str) -> None:
+    for field in fields:
         if getattr(config, field) is not None:
-            raise ValueError(
-                f"data.{field} is for events, but {because}; leave it out (net.steps is how long one is shown)"
-            )
+            raise ValueError(f"data.{field} has no meaning here: {because}; leave it out")
 
 
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
@@ -167,7 +167,9 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
         kept, held = held_out(train.labels, config.test_share, config.split_seed)
         train, test = train.select(kept), train.select(held)
     classes = int(torch.cat((train.labels, test.labels)).max()) + 1
-    return Dataset(path.stem, path.name, classes, train, test, edition=f"sha256 {digest(path)[:16]}")
+    files = [path] if config.test_file is None else [path, config.test_file]
+    edition = "sha256 " + " and ".join(digest(file)[:16] for file in files)
+    return Dataset(path.stem, path.name, classes, train, test, edition=edition)
 
 
 def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
@@ -178,10 +180,10 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
         raise FileNotFoundError(f"data: {path} does not exist")
     kind = config.kind or kind_of(path)
     if kind == "images":
-        _refuse_binning(config, f"{path.name} holds images")
+        _refuse(config, _BINNING_FIELDS, f"{path.name} holds images (net.steps is how long one is shown)")
         return read_image_file(path)
     if kind == "spikes":
-        _refuse_binning(config, f"{path.name} holds spikes that are binned already")
+        _refuse(config, _BINNING_FIELDS, f"{path.name} holds spikes that are binned already")
         return read_spike_file(path)
     binning = _binning(config, {}, split)
     key = {

@@ -23,7 +23,7 @@ def preset_names() -> list[str]:
 def preset(name: str) -> Experiment:
     """A preset by its name, such as "mnist/annealed"."""
     if name not in preset_names():
-        raise ValueError(f"preset: {unknown_key(name, preset_names()).replace('field', 'preset')}")
+        raise ValueError(f"preset: {unknown_key(name, preset_names(), 'preset')}")
     task, variant = name.split("/")
     text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)

@@ -7,7 +7,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,7 @@ import torch
 from bitspike.data.datasets import Progress, open_dataset
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.splits import held_out
+from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
 from bitspike.files import write_text
@@ -140,8 +141,8 @@ def identity(spec: Experiment, data: Dataset) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def differences(a: Experiment, b: Experiment) -> list[str]:
-    """The fields in which two experiments give other numbers."""
+def differences(a: Experiment, b: Experiment, free: Sequence[str] = _FREE) -> list[str]:
+    """The fields in which two experiments give other numbers; those in `free` may differ."""
 
     def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -155,7 +156,7 @@ def differences(a: Experiment, b: Experiment) -> list[str]:
     return [
         f"{key} was {first.get(key)!r}, is {second.get(key)!r}"
         for key in sorted(first.keys() | second.keys())
-        if key not in _FREE and first.get(key) != second.get(key)
+        if key not in free and first.get(key) != second.get(key)
     ]
 
 
@@ -173,13 +174,17 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
         done = folder.read_summary()
         if done is not None and (done["ended"] != "epochs" or done["epochs"] >= spec.train.epochs):
             return done
+    return None
+
+
+def _begin(spec: Experiment, folder: RunFolder, world: World) -> None:
+    """Write down what is about to be trained; only now, so that a run which could not begin leaves nothing."""
     world.wait()
     if world.first:
         write_text(
             folder.experiment,
             as_toml(spec, f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"),
         )
-    return None
 
 
 def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] | None:
@@ -210,6 +215,7 @@ def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] |
         )
         if setting.resume:
             trainer.resume()
+        _begin(spec, folder, world)
         if world.first:
             setting.started(spec, data, net, out)
         ended = trainer.run()
@@ -223,32 +229,31 @@ def _summarize(
 ) -> dict[str, Any]:
     progress, folder = trainer.progress, trainer.folder
     world.wait()
-    load_weights(folder.best, trainer.net)
     began = time.perf_counter()
-    # best.safetensors has the thresholds it was chosen with, so these are evaluated as they are
-    with cast(spec.train.precision, setting.device):
-        result = evaluate(trainer.net, test, trainer.task, batch=spec.train.evaluate_batch, world=world)
+    result = _test(spec, trainer, test, setting, world) if progress.best_epoch else None
+    names = trainer.net.neuron_names()
     summary: dict[str, Any] = {
         "experiment": spec.name,
         "data": data.title,
         "edition": data.edition,
         "protocol": spec.train.protocol,
-        "accuracy": result.accuracy,
+        "accuracy": result.accuracy if result else None,
         "accuracy_of": f"test set, best epoch by {'test' if spec.train.protocol == 'paper' else 'validation'} accuracy",
         "best_epoch": progress.best_epoch,
-        f"{trainer.chosen_on}_accuracy": progress.best_accuracy,
-        "test_loss": result.loss,
+        f"{trainer.chosen_on}_accuracy": progress.best_accuracy if result else None,
+        "test_loss": result.loss if result else None,
         "epochs": progress.epoch,
         "steps": progress.step,
         "ended": ended,
         "warnings": progress.warnings,
-        "dead": dict(zip(trainer.net.neuron_names(), result.dead, strict=True)),
-        "spikes": dict(zip(trainer.net.neuron_names(), result.spikes, strict=True)),
+        "dead": dict(zip(names, result.dead, strict=True)) if result else None,
+        "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "theta": trainer.annealing.thresholds(),
         "samples": {"train": len(trainer.samples), trainer.chosen_on: len(trainer.chooser), "test": len(test)},
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
         "paper": as_values(spec.paper) if spec.paper else None,
+        "unlike_preset": unlike_preset(spec),
         "command": setting.command,
         "versions": versions(),
         "device": str(setting.device),
@@ -262,8 +267,24 @@ def _summarize(
     return summary
 
 
+def _test(spec: Experiment, trainer: Trainer, test: Samples, setting: Setting, world: World) -> Evaluation:
+    """The best epoch's network on the test samples, with the thresholds that it was chosen with."""
+    load_weights(trainer.folder.best, trainer.net)
+    with cast(spec.train.precision, setting.device):
+        return evaluate(trainer.net, test, trainer.task, batch=spec.train.evaluate_batch, world=world)
+
+
+def unlike_preset(spec: Experiment) -> list[str]:
+    """What of an experiment that goes by a preset's name was set otherwise: its result is not the preset's."""
+    if spec.name not in preset_names():
+        return []
+    return differences(preset(spec.name), spec, free=("seed", "train.protocol", *_FREE[2:]))
+
+
 def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> dict[str, Any] | None:
     """`trials` runs with seeds seed, seed + 1, ...; best, mean and sample sigma of their accuracies."""
+    if (out / "experiment.toml").is_file():
+        raise ValueError(f"{out} holds a single run; choose another --out for trials")
     done = []
     for trial in range(trials):
         seeded = spec.model_copy(update={"seed": spec.seed + trial})
@@ -271,7 +292,7 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
         if summary is None:
             return None
         done.append(summary)
-    accuracies = [summary["accuracy"] for summary in done]
+    accuracies = [summary["accuracy"] or 0.0 for summary in done]
     together = {
         "experiment": spec.name,
         "data": done[0]["data"],
@@ -284,6 +305,8 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
         "mean": statistics.mean(accuracies),
         "sigma": statistics.stdev(accuracies) if trials > 1 else None,
         "paper": done[0]["paper"],
+        "unlike_preset": done[0]["unlike_preset"],
+        "warnings": [warning for summary in done for warning in summary["warnings"]],
         "command": setting.command,
         "versions": done[0]["versions"],
         "seconds": round(sum(summary["seconds"] for summary in done), 3),

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config, known_keys, unknown_key, validated
+from bitspike.config import Config, Real, Truth, Whole, known_keys, unknown_key, validated
 from bitspike.data.config import DataConfig
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
 
-Above0 = Annotated[float, Field(gt=0)]
-Decay = Annotated[float, Field(ge=0, le=1)]
-Drop = Annotated[float, Field(ge=0, lt=1)]
+Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
+Decay = Annotated[Real, Field(ge=0, le=1)]
+Drop = Annotated[Real, Field(ge=0, lt=1)]
 
 
 class Rise(Config):
@@ -25,15 +25,19 @@ class Rise(Config):
 
     start: Above0
     stop: Above0
-    rate: Annotated[float, Field(gt=0, le=1)] | None = None
+    rate: Annotated[Real, Field(gt=0, le=1)] | None = None
     tau: Above0 | None = None
-    steps: Annotated[int, Field(ge=1)] | None = None
+    steps: Annotated[Whole, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if sum(way is not None for way in (self.rate, self.tau, self.steps)) != 1:
             raise ValueError("a threshold {start, stop, ...} needs one of rate, tau and steps")
-        self.schedule()
+        if self.stop <= self.start:
+            raise ValueError(
+                f"stop must be > start, but they are {self.stop:g} and {self.start:g}: thresholds are annealed upwards; "
+                f"write {self.stop:g} for one that stays"
+            )
         return self
 
     def schedule(self) -> Schedule:
@@ -52,7 +56,7 @@ class NetConfig(Config):
     """A network in the paper's notation; lists have one value a neuron layer (dropout: a Dense layer)."""
 
     notation: str
-    binary: bool = True  # False: the float32 twin
+    binary: Truth = True  # False: the float32 twin
     beta: Decay | list[Decay]
     slope: Above0 | list[Above0]
     theta: Threshold | list[Threshold]
@@ -61,9 +65,9 @@ class NetConfig(Config):
     surrogate_center: Literal["initial", "current"] = "initial"
     init: Literal["torch", "released"] = "released"
     clip: Above0 | None = None  # no gradient to latent weights beyond
-    steps: Annotated[int, Field(ge=1)] = 100  # how long a static input is shown
-    learn_beta: bool = False
-    recurrent: bool = False
+    steps: Annotated[Whole, Field(ge=1)] = 100  # how long a static input is shown
+    learn_beta: Truth = False
+    recurrent: Truth = False
     backend: Literal["auto", "reference", "torch", "c"] = "auto"
 
     def schedules(self, layers: int) -> list[Schedule]:
@@ -80,17 +84,17 @@ class NetConfig(Config):
 class Published(Config):
     """What the paper reports: test accuracy in percent, best and mean over five trials, their sample sigma."""
 
-    best: float
-    mean: float
-    sigma: float
+    best: Real
+    mean: Real
+    sigma: Real
 
 
 class Experiment(Config):
     """Everything that decides a run's numbers but the machine."""
 
-    name: str
+    name: Annotated[str, Field(min_length=1)]
     title: str = ""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
     data: DataConfig
     net: NetConfig
     train: TrainConfig
@@ -132,7 +136,7 @@ def as_values(config: Config) -> dict[str, Any]:
 
 
 def as_toml(spec: Experiment, heading: str = "") -> str:
-    """Complete and re-runnable; each figure's source stands behind it."""
+    """Complete and re-runnable; the table [sources] says where figures come from."""
     try:
         import tomli_w
     except ModuleNotFoundError:
@@ -146,7 +150,10 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
     """With each `key=value` in place of the field's value; the value is read as TOML, or as a word."""
     values = as_values(spec)
     for setting in settings:
-        _place(values, *parse_setting(setting), setting)
+        key, value = parse_setting(setting)
+        if key in ("data.file", "data.test_file") and isinstance(value, str):
+            value = str(Path(value).resolve())  # relative to the user, and still found from the run's folder
+        _place(values, key, value, setting)
     return experiment(values, f"--set {' '.join(settings)}" if settings else spec.name)
 
 
@@ -162,24 +169,27 @@ def _value(text: str) -> Any:
     if text.lower() == "none":
         return None
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        table = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text  # a word without quotes
+    return table["value"] if len(table) == 1 else text
 
 
 def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
     known = known_keys(Experiment)
+    if any(name.startswith(f"{key}.") for name in known):
+        raise ValueError(f"--set {setting}: {key!r} is a table; set its fields, such as {key}.{_a_field(known, key)}")
     if not any(key == name or key.startswith(f"{name}.") for name in known):
         raise ValueError(f"--set {setting}: {unknown_key(key, known)}")
     *path, last = key.split(".")
     table: Any = values
-    for part in path:
+    for depth, part in enumerate(path):
         if isinstance(table, list) and part.isdecimal() and int(part) < len(table):
             table = table[int(part)]
         elif isinstance(table, dict):
             table = table.setdefault(part, {})
         else:
-            raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {json.dumps(table)}")
+            raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path[:depth])} is {json.dumps(table)}")
     if isinstance(table, list) and last.isdecimal() and int(last) < len(table):
         table[int(last)] = value
     elif not isinstance(table, dict):
@@ -191,8 +201,12 @@ def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
     _drop_source(values, key)
 
 
+def _a_field(known: Sequence[str], table: str) -> str:
+    return next(name for name in known if name.startswith(f"{table}.")).partition(".")[2]
+
+
 def _drop_source(values: dict[str, Any], key: str) -> None:
     """A figure that was set by hand is no longer its source's."""
     sources = values.get("sources", {})
     for source in [name for name in sources if key == name or key.startswith(f"{name}.")]:
-        sources[source] = f"set by hand; before: {sources[source]}"
+        sources[source] = "set by hand; before: " + sources[source].removeprefix("set by hand; before: ")

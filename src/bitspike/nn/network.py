@@ -16,7 +16,7 @@ from bitspike.nn.notation import Conv, Dense, Layer, parse
 from bitspike.nn.sharding import Dropout
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState
-from bitspike.ops.checks import require_steps
+from bitspike.ops.checks import NotFiniteError, require_steps
 
 Norm = Literal["step", "shared"]
 _POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
@@ -97,9 +97,12 @@ class SpikingNetwork(nn.Module):
         if len(states) != len(self.layers):
             raise ValueError(f"SpikingNetwork: states must be one a layer, {len(self.layers)}, but are {len(states)}")
         outputs: list[LIFOutput] = []
-        for layer, state in zip(self.layers, states, strict=True):
+        for name, layer, state in zip(self.neuron_names(), self.layers, states, strict=True):
             keep = keep_hidden_membrane or layer is self.layers[-1]
-            outputs.append(layer(x, state, steps=steps, keep_membrane=keep))
+            try:
+                outputs.append(layer(x, state, steps=steps, keep_membrane=keep))
+            except NotFiniteError as error:
+                raise NotFiniteError(f"{name}: {error}") from None
             x, steps = outputs[-1].spikes, None
         for recording in self._recordings:
             recording.update(zip(self.neuron_names(), outputs, strict=True))

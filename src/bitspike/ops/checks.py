@@ -138,21 +138,25 @@ def require_state(name: str, value: Tensor | None, shape: torch.Size, device: to
         )
 
 
+class NotFiniteError(ValueError):
+    """A current holds NaN or infinity."""
+
+
 def explain_not_finite(current: Tensor, static: bool, recurrent: Tensor | None) -> NoReturn:
     """Raise the error that says where a membrane that is no longer finite comes from."""
     bad = (~current.isfinite()).nonzero()
     if len(bad) == 0 and recurrent is not None and not recurrent.isfinite().all():
-        raise ValueError(
+        raise NotFiniteError(
             "lif: the recurrent weights must be finite, but some are not; look for a diverged training upstream"
         )
     if len(bad) == 0:
-        raise ValueError(
+        raise NotFiniteError(
             "lif: the membrane is no longer finite although the current is; it overflowed, or the state it "
             "started from was not finite: lower the current's scale or beta, or start from state=None"
         )
     first = tuple(bad[0].tolist())
     where = f"index {list(first)}" if static else f"t={first[0]}, index {list(first[1:])}"
-    raise ValueError(
+    raise NotFiniteError(
         f"lif: current must be finite, but {len(bad)} of {current.numel()} values are not "
         f"(first: {current[first].item():g} at {where}); look for diverged weights or bad input upstream"
     )

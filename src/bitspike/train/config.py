@@ -6,10 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config
+from bitspike.config import Config, Real, Truth, Whole
 
-Positive = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[Whole, Field(ge=1)]
+Rate = Annotated[Real, Field(ge=0, lt=1)]
+Above0 = Annotated[Real, Field(gt=0, le=1e37)]  # float32 has room for it
 
 
 class TrainConfig(Config):
@@ -18,18 +19,18 @@ class TrainConfig(Config):
     epochs: Positive = 500
     batch: Positive = 128  # samples an iteration, over all processes
     optimizer: Literal["adam", "sgd"] = "adam"
-    lr: Annotated[float, Field(gt=0)]
+    lr: Above0
     betas: tuple[Rate, Rate] = (0.9, 0.999)
-    eps: Annotated[float, Field(gt=0)] = 1e-8
+    eps: Above0 = 1e-8
     momentum: Rate = 0.0
     schedule: Literal["cosine", "constant"] = "cosine"
     half_period: Positive | None = None  # iterations from lr down to 0; then it rises again
-    grad_clip: Annotated[float, Field(gt=0)] | None = None  # norm over all parameters
-    weight_clip: Annotated[float, Field(gt=0)] | None = None  # every parameter, before the optimizer's step
+    grad_clip: Above0 | None = None  # norm over all parameters
+    weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
 
     loss: Literal["count", "trace"] = "count"
-    correct: float = 0.8  # count: share of steps in which the right class should fire, and the others
-    incorrect: float = 0.2
+    correct: Real = 0.8  # count: share of steps in which the right class should fire, and the others
+    incorrect: Real = 0.2
     over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
 
     protocol: Literal["holdout", "paper"] = "holdout"
@@ -41,8 +42,8 @@ class TrainConfig(Config):
     on_dead: Literal["warn", "stop"] = "warn"
     on_nan: Literal["stop", "warn"] = "stop"
     watch_every: Positive = 20  # iterations between looks at the spikes of a training batch
-    checkpoint_minutes: Annotated[float, Field(gt=0)] = 5.0  # within an epoch; one is written after each anyway
-    tensorboard: bool = True
+    checkpoint_minutes: Above0 = 5.0  # within an epoch; one is written after each anyway
+    tensorboard: Truth = True
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -49,7 +49,7 @@ def dead_message(layer: str, since: int, theta: float, final: float, start: floa
     else:
         rise = "try a lower theta for this layer, or anneal up to it: theta = {start, stop, rate}"
     return (
-        f"{layer} is silent since iteration {since}: none of its neurons fired (theta {theta:.4g}; {rise}; "
+        f"{layer} is silent: none of its neurons fired from iteration {since} on, as far as watched (theta {theta:.4g}; {rise}; "
         "a smaller net.slope lets gradients reach neurons far below theta)"
     )
 

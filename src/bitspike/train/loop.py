@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.sharding import set_shard
 from bitspike.ops import LIFOutput
+from bitspike.ops.checks import NotFiniteError
 from bitspike.schedules import Schedule
 from bitspike.train.checkpoint import load_checkpoint, save_checkpoint, save_weights
 from bitspike.train.config import TrainConfig
@@ -45,6 +47,7 @@ class Listener:
 
     epoch_begins: Callable[[int, int, int], object] = lambda epoch, iterations, done: None
     iteration: Callable[[Mapping[str, Any] | None], object] = lambda watched: None
+    evaluation_begins: Callable[[int], Callable[[], object]] = lambda batches: lambda: None
     epoch_ends: Callable[[Row], object] = lambda row: None
     warning: Callable[[str], object] = lambda message: None
     interrupted: Callable[[], bool] = lambda: False
@@ -199,6 +202,9 @@ class Trainer:
                 if (ending := self._ending(row)) is not None:
                     return ending
             return "epochs"
+        except NotFiniteError as error:  # `lif` looks at its currents on the CPU: training cannot go on
+            self._warn_not_finite(str(error))
+            return "nan"
         finally:
             if board is not None:
                 board.close()
@@ -250,11 +256,10 @@ class Trainer:
         """With the thresholds of now, or with the final ones where the experiment says so."""
         config = self.config
         set_shard(self.net, None)
-        with cast(config.precision, self.device):
-            if config.evaluate_theta == "current":
-                return evaluate(self.net, samples, self.task, batch=config.evaluate_batch, world=self.world)
-            with self.annealing.finish():
-                return evaluate(self.net, samples, self.task, batch=config.evaluate_batch, world=self.world)
+        start, stop = self.world.share(len(samples))
+        tick = self.listener.evaluation_begins(-(-(stop - start) // config.evaluate_batch))
+        with cast(config.precision, self.device), self._thresholds_to_judge():
+            return evaluate(self.net, samples, self.task, batch=config.evaluate_batch, world=self.world, on_batch=tick)
 
     def _save_best(self, row: Row) -> None:
         metadata = {
@@ -264,16 +269,16 @@ class Trainer:
             "accuracy": row[f"{self.chosen_on}_accuracy"],
             "accuracy_on": self.chosen_on,
         }
-        if self.config.evaluate_theta == "current":
+        with self._thresholds_to_judge():
             save_weights(self.folder.best, self.net, metadata)
-            return
-        with self.annealing.finish():
-            save_weights(self.folder.best, self.net, metadata)
+
+    def _thresholds_to_judge(self) -> AbstractContextManager[object]:
+        return nullcontext() if self.config.evaluate_theta == "current" else self.annealing.finish()
 
     def _ending(self, row: Row) -> Ending | None:
         config, progress = self.config, self.progress
-        if (bad := self.bad.found()) is not None:
-            self._warn(nan_message(*bad, learning_rate(config, bad[1])))
+        if self.bad.found() is not None:
+            self._warn_not_finite("")
             if config.on_nan == "stop":
                 return "nan"
         if self.silent.found() and config.on_dead == "stop":
@@ -283,6 +288,10 @@ class Trainer:
         if self._agreed(self.listener.interrupted()):
             return "interrupted"
         return None
+
+    def _warn_not_finite(self, otherwise: str) -> None:
+        bad = self.bad.found()
+        self._warn(otherwise if bad is None else nan_message(*bad, learning_rate(self.config, bad[1])))
 
     def _notice_silence(self, dead: list[float], *, whole: bool) -> None:
         for name in self.silent.look(dead, self.progress.step, whole=whole):

@@ -1,0 +1,524 @@
+"""What a user writes into a TOML file or behind --set: taken as it is meant, or refused in one line that helps."""
+
+import math
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from bitspike import Constant, Linear, Relax
+from bitspike.config import known_keys
+from bitspike.experiments.presets import preset
+from bitspike.experiments.schema import (
+    Experiment,
+    NetConfig,
+    Rise,
+    as_toml,
+    as_values,
+    experiment,
+    parse_setting,
+    read_experiment,
+    with_values,
+)
+
+MNIST = preset("mnist/annealed")
+SHD = preset("shd/annealed")
+MINIMAL = {
+    "name": "mine",
+    "data": {"name": "mnist"},
+    "net": {"notation": "784-10", "beta": 0.9, "slope": 1.0, "theta": 2.0},
+    "train": {"lr": 1e-3, "schedule": "constant"},
+}
+
+
+def values(**tables):
+    """MINIMAL with fields of its tables in place of, or beside, its own."""
+    return {**MINIMAL, **{name: {**MINIMAL[name], **fields} for name, fields in tables.items()}}
+
+
+def refusal(call, *arguments) -> str:
+    """What the error says; always one line."""
+    with pytest.raises(ValueError, match=r"\S") as error:
+        call(*arguments)
+    assert not isinstance(error.value, ValidationError)
+    assert "\n" not in str(error.value)
+    assert "pydantic" not in str(error.value)
+    return str(error.value)
+
+
+def refused(setting: str, spec: Experiment = MNIST) -> str:
+    return refusal(with_values, spec, [setting])
+
+
+def get(spec: Experiment, key: str):
+    """The value of a dotted field."""
+    found = spec
+    for part in key.split("."):
+        found = found[int(part)] if part.isdecimal() else getattr(found, part)
+    return found
+
+
+# ---- What --set takes
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "value"),
+    [
+        ("train.epochs=5", "train.epochs", 5),
+        ("train.epochs=1_000", "train.epochs", 1000),
+        ("train.lr=1e-3", "train.lr", 1e-3),
+        (" train.lr = 2 ", "train.lr", 2.0),
+        ("train.betas=[0.8, 0.9]", "train.betas", (0.8, 0.9)),
+        ("net.beta=[0.1, 0.2, 0.3]", "net.beta", [0.1, 0.2, 0.3]),
+        ("net.dropout=0", "net.dropout", 0.0),
+        ("net.binary=false", "net.binary", False),
+        ("net.norm=shared", "net.norm", "shared"),
+        ("net.notation=784-10", "net.notation", "784-10"),
+        ("net.notation=16Conv5-AP2-2304Dense10", "net.notation", "16Conv5-AP2-2304Dense10"),
+        ('title="two words"', "title", "two words"),
+        ("title='single = quotes'", "title", "single = quotes"),
+        ("title=two words", "title", "two words"),
+        ("title=a=b", "title", "a=b"),
+        ("title=", "title", ""),
+        ("name=mine", "name", "mine"),
+        ("seed=7", "seed", 7),
+        ("net.theta=3", "net.theta", 3.0),
+        ("net.theta.0.start=3", "net.theta.0.start", 3.0),
+        ("net.theta.2=5.5", "net.theta.2", 5.5),
+        ("net.theta.1={start=1, stop=2, steps=9}", "net.theta.1", Rise(start=1, stop=2, steps=9)),
+        ("net.theta={start=1, stop=2, tau=30}", "net.theta", Rise(start=1, stop=2, tau=30)),
+        ("net.theta=[1, 2, {start=1, stop=4, rate=0.5}]", "net.theta.2", Rise(start=1, stop=4, rate=0.5)),
+        ("train.grad_clip=1", "train.grad_clip", 1.0),
+        ("train.patience=none", "train.patience", None),
+        ("train.patience=None", "train.patience", None),
+        ("data.train_limit=100", "data.train_limit", 100),
+        ("paper.best=50", "paper.best", 50.0),
+        ("paper=none", "paper", None),
+    ],
+)
+def test_a_setting_is_taken_as_it_is_meant(setting, key, value):
+    changed = with_values(MNIST, [setting])
+    assert get(changed, key) == value
+    assert type(get(changed, key)) is type(value)
+
+
+def test_only_what_was_set_changes():
+    changed = as_values(with_values(MNIST, ["train.lr=1"]))
+    expected = as_values(MNIST)
+    expected["train"]["lr"] = 1.0
+    expected["sources"]["train.lr"] = changed["sources"]["train.lr"]
+    assert changed == expected
+
+
+def test_settings_are_taken_in_order():
+    assert with_values(MNIST, ["train.lr=1", "train.lr=2"]).train.lr == 2
+    both = with_values(MNIST, ["data.name=none", "data.file=own.npz"])
+    assert (both.data.name, both.data.file.name) == (None, "own.npz")
+    assert with_values(MNIST, ["net.theta=[1, 2, 3]", "net.theta.1=7"]).net.theta == [1, 7, 3]
+
+
+def test_no_settings_change_nothing():
+    assert with_values(MNIST, []) == MNIST
+    assert with_values(MNIST, []).sources == MNIST.sources
+
+
+def test_the_experiment_it_came_from_stays_as_it_was():
+    before = as_toml(MNIST)
+    with_values(MNIST, ["net.theta.0.start=3", "train.lr=1"])
+    assert as_toml(MNIST) == before
+
+
+def test_a_setting_cannot_smuggle_in_a_second_line():
+    with pytest.raises(ValueError, match=r"train\.lr"):
+        with_values(MNIST, ["train.lr=1\ntrain.epochs=3"])
+
+
+# ---- What --set refuses
+
+
+@pytest.mark.parametrize("setting", ["train.lr", "", "=3", " = 3", "--epochs 3"])
+def test_a_setting_without_a_key_or_value_says_how_to_write_one(setting):
+    assert refusal(parse_setting, setting) == f"--set {setting!r}: write key=value, such as train.epochs=5"
+
+
+@pytest.mark.parametrize(
+    ("setting", "near"),
+    [
+        ("train.ephocs=5", "train.epochs"),
+        ("epochs=5", "train.epochs"),
+        ("lr=5", "train.lr"),
+        ("train.notation=784-10", "net.notation"),
+        ("data.trainlimit=5", "data.train_limit"),
+        ("data.epochs=5", "train.epochs"),
+        ("sed=1", "seed"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest(setting, near):
+    key = setting.partition("=")[0]
+    assert refused(setting) == f"--set {setting}: no field is named {key!r}; did you mean {near!r}?"
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("net.lr", "train.lr"), ("train.theta", "net.theta")])
+def test_the_right_field_of_a_wrong_table_names_the_right_table(wrong, right):
+    assert f"did you mean {right!r}?" in refused(f"{wrong}=1")
+
+
+def test_a_hopeless_key_lists_all_fields():
+    message = refused("qqqq=1")
+    assert all(key in message for key in known_keys(Experiment))
+
+
+@pytest.mark.parametrize("setting", ["net.theta.0.strat=3", "paper.bets=3"])
+def test_a_field_inside_a_threshold_or_the_paper_is_named_too(setting):
+    message = refused(setting)
+    assert "start" in message.partition(";")[2] or "best" in message.partition(";")[2]
+
+
+@pytest.mark.parametrize("table", ["net", "data", "train"])
+def test_a_whole_table_cannot_be_set_and_the_error_says_so(table):
+    assert "table" in refused(f"{table}=3")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "net.beta.0=0.5",  # not a list
+        "net.theta.9.start=3",  # three layers
+        "net.theta.9=3",
+        "net.theta.-1=3",
+        "net.theta.start=3",  # a list, not a table
+        "net.theta.0.start.x=3",
+        "train.lr.x=3",
+        "name.x=3",
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused(setting):
+    key = setting.partition("=")[0]
+    assert refused(setting).startswith(f"--set {setting}: {key!r} leads nowhere; ")
+
+
+def test_a_path_that_leads_nowhere_names_what_it_stopped_at():
+    assert "; net.theta is [" in refused("net.theta.9.start=3")
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "rule", "shown"),
+    [
+        ("train.lr=fast", "train.lr", "a valid number", "'fast'"),
+        ("train.lr=", "train.lr", "a valid number", "''"),
+        ("train.lr=-1", "train.lr", "greater than 0", "-1"),
+        ("train.lr=0", "train.lr", "greater than 0", "0"),
+        ("train.lr=nan", "train.lr", "a finite number", "nan"),
+        ("train.lr=inf", "train.lr", "a finite number", "inf"),
+        ("train.lr=-inf", "train.lr", "a finite number", "-inf"),
+        ("train.lr=[1", "train.lr", "a valid number", "'[1'"),
+        ("train.lr={a=1", "train.lr", "a valid number", "'{a=1'"),
+        ("train.lr=2020-01-01", "train.lr", "a valid number", "2020"),
+        ("train.epochs=0", "train.epochs", "greater than or equal to 1", "0"),
+        ("train.epochs=1.5", "train.epochs", "a valid integer", "1.5"),
+        ("train.epochs=[1, 2]", "train.epochs", "a valid integer", "[1, 2]"),
+        ("train.optimizer=adamw", "train.optimizer", "'adam' or 'sgd'", "'adamw'"),
+        ("train.betas=[0.9, 1.0]", "train.betas.1", "less than 1", "1.0"),
+        ("train.protocol=test", "train.protocol", "'holdout' or 'paper'", "'test'"),
+        ("net.beta=1.5", "net.beta", "less than or equal to 1", "1.5"),
+        ("net.beta=-0.1", "net.beta", "greater than or equal to 0", "-0.1"),
+        ("net.beta=[0.5, 2]", "net.beta.1", "less than or equal to 1", "2"),
+        ("net.beta=nan", "net.beta", "a finite number", "nan"),
+        ("net.slope=0", "net.slope", "greater than 0", "0"),
+        ("net.theta=-1", "net.theta", "greater than 0", "-1"),
+        ("net.theta=high", "net.theta", "a valid number", "'high'"),
+        ("net.theta.1=high", "net.theta.1", "a valid number", "'high'"),
+        ("net.theta.1.rate=2", "net.theta.1.rate", "less than or equal to 1", "2"),
+        ("net.theta.1.start=inf", "net.theta.1.start", "a finite number", "inf"),
+        ("net.dropout=1", "net.dropout", "less than 1", "1"),
+        ("net.binary=7", "net.binary", "a valid boolean", "7"),
+        ("net.notation=3", "net.notation", "a valid string", "3"),
+        ("net.steps=0", "net.steps", "greater than or equal to 1", "0"),
+        ("net.norm=batch", "net.norm", "'step', 'shared' or 'none'", "'batch'"),
+        ("name=3", "name", "a valid string", "3"),
+        ("seed=-1", "seed", "greater than or equal to 0", "-1"),
+        ("data.validation_share=1", "data.validation_share", "less than 1", "1"),
+        ("data.clip=256", "data.clip", "less than or equal to 255", "256"),
+        ("data.bin_ms=0", "data.bin_ms", "greater than 0", "0"),
+        ("paper.best=inf", "paper.best", "a finite number", "inf"),
+    ],
+)
+def test_a_wrong_value_names_field_rule_and_value(setting, field, rule, shown):
+    message = refused(setting)
+    assert message.startswith(f"--set {setting}: {field}: must be {rule}")
+    assert shown in message.rpartition("but is ")[2]
+
+
+@pytest.mark.parametrize("setting", ["net.beta=true", "train.epochs=true", "net.theta=true", "train.lr='1e-3'"])
+def test_truth_values_and_strings_are_no_numbers(setting):
+    refused(setting)
+
+
+def test_what_must_be_given_cannot_be_none():
+    assert refused("train.lr=none") == "--set train.lr=none: train.lr is missing"
+    assert "train.half_period is missing" in refused("train.half_period=none")
+
+
+def test_a_long_value_is_cut():
+    assert len(refused(f"train.lr={'x' * 500}").rpartition("but is ")[2]) <= 60
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("net.theta={start=1, stop=2}", "net.theta: a threshold {start, stop, ...} needs one of rate, tau and steps"),
+        ("net.theta={start=1, stop=2, rate=0.1, tau=3}", "needs one of rate, tau and steps"),
+        ("net.theta={start=5, stop=2, rate=0.1}", "stop must be > start"),
+        ("net.theta={stop=2, rate=0.1}", "start is missing"),
+        ("train.correct=0.1", "train.incorrect < train.correct"),
+        ("data.sensor=[4, 4]", "data.sensor belongs to your own data (data.file), but data.name is 'mnist'"),
+        ("data.file=own.npz", "give either data.name, a built-in set, or data.file, your own"),
+        ("data.name=none", "give either data.name, a built-in set, or data.file, your own"),
+        ("sources={'net.bta'='x'}", "sources: no field is named 'net.bta'; did you mean 'net.beta'?"),
+    ],
+)
+def test_fields_that_do_not_go_together(setting, says):
+    assert says in refused(setting)
+
+
+@pytest.mark.parametrize("setting", ["train.half_period=none", "data.sensor=[4, 4]"])
+def test_the_table_is_not_named_twice(setting):
+    table = setting.partition(".")[0]
+    assert f"{table}: {table}." not in refused(setting)
+
+
+# ---- Files
+
+
+def test_the_smallest_experiment_and_its_defaults():
+    spec = experiment(MINIMAL, "here")
+    assert (spec.seed, spec.net.binary, spec.train.epochs, spec.train.protocol) == (0, True, 500, "holdout")
+    assert spec.net.schedules(2) == [Constant(2.0)] * 2
+
+
+@pytest.mark.parametrize("missing", ["data.", "net.notation", "net.beta", "net.slope", "net.theta", "train.lr"])
+def test_what_is_missing_is_named(missing):
+    table, _, field = missing.partition(".")
+    given = {**MINIMAL, table: {k: v for k, v in MINIMAL[table].items() if k != field}}
+    if not field:
+        given = {k: v for k, v in MINIMAL.items() if k != table}
+    assert refusal(experiment, given, "mine.toml") == f"mine.toml: {missing.strip('.')} is missing"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({**MINIMAL, "sede": 3}, "no field is named 'sede'; did you mean 'seed'?"),
+        (values(net={"betta": 1}), "no field is named 'net.betta'; did you mean 'net.beta'?"),
+        (values(train={"learning_rate": 1}), "no field is named 'train.learning_rate'"),
+        (values(data={"train_limits": 1}), "no field is named 'data.train_limits'; did you mean 'data.train_limit'?"),
+        (values(net={"theta": {"start": 1, "stop": 2, "rate": 1, "tao": 1}}), "no field is named 'net.theta.tao'"),
+        (values(net={"theta": [1, {"strat": 1}]}), "net.theta.1"),
+        ({**MINIMAL, "paper": {"best": 1, "mean": 1, "sigma": 1, "n": 5}}, "no field is named 'paper.n'"),
+        ({**MINIMAL, "net": 3}, "net: must be"),
+        ({**MINIMAL, "train": []}, "train: must be"),
+        ({**MINIMAL, "sources": {"net.beta": 3}}, "sources.net.beta: must be a valid string, but is 3"),
+        ({**MINIMAL, "seed": 2**32}, "seed: must be less than 4294967296"),
+    ],
+)
+def test_wrong_fields_anywhere_are_refused(given, says):
+    message = refusal(experiment, given, "mine.toml")
+    assert message.startswith("mine.toml: ")
+    assert says in message
+
+
+def test_all_wrong_fields_are_told_at_once():
+    message = refusal(experiment, values(net={"beta": 2}, train={"lr": -1, "epochs": 0}), "mine.toml")
+    assert [part.split(":")[0] for part in message.removeprefix("mine.toml: ").split("; ")] == [
+        "net.beta",
+        "train.epochs",
+        "train.lr",
+    ]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "field", ["net.beta", "net.slope", "net.theta", "net.clip", "train.lr", "train.eps", "train.grad_clip"]
+)
+def test_nothing_is_nan_or_infinite(field, bad):
+    table, _, name = field.partition(".")
+    assert f"{field}: must be" in refusal(experiment, values(**{table: {name: bad}}), "mine.toml")
+
+
+def test_a_file_is_named_after_itself_and_its_paths_are_relative_to_it(tmp_path):
+    (tmp_path / "deep").mkdir()
+    path = tmp_path / "deep" / "mine.toml"
+    path.write_text(
+        '[data]\nfile = "../train.npz"\ntest_file = "test.npz"\n'
+        '[net]\nnotation = "4-2"\nbeta = 0.5\nslope = 1\ntheta = 1\n[train]\nlr = 1\nschedule = "constant"\n'
+    )
+    spec = read_experiment(path)
+    assert spec.name == "mine"
+    assert spec.data.file == (tmp_path / "train.npz").resolve()
+    assert spec.data.test_file == (tmp_path / "deep" / "test.npz").resolve()
+
+
+def test_absolute_paths_stay(tmp_path):
+    path = tmp_path / "mine.toml"
+    spec = experiment(values(data={"name": None, "file": "/somewhere/x.npz"}), "here")
+    path.write_text(as_toml(spec))
+    assert str(read_experiment(path).data.file) == "/somewhere/x.npz"
+
+
+@pytest.mark.parametrize("content", [b"[net\n", b"a = ", b"\xff\xfe\x00", b"seed = 1\nseed = 2\n"])
+def test_a_file_that_is_no_toml_says_so(tmp_path, content):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    assert refusal(read_experiment, path).startswith(f"{path} is not valid TOML: ")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_experiment(tmp_path / "mine.toml")
+
+
+# ---- Frozen
+
+
+@pytest.mark.parametrize("key", ["seed", "net.beta", "train.lr", "data.name", "paper.best", "net.theta.0.start"])
+def test_experiments_cannot_be_changed_in_place(key):
+    *path, last = key.split(".")
+    holder = get(MNIST, ".".join(path)) if path else MNIST
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(holder, last, 1)
+
+
+# ---- Sources
+
+
+def test_a_figure_set_by_hand_says_so():
+    changed = with_values(MNIST, ["train.lr=1", "net.theta.0.start=3"])
+    assert changed.sources["train.lr"] == f"set by hand; before: {MNIST.sources['train.lr']}"
+    assert changed.sources["net.theta"] == f"set by hand; before: {MNIST.sources['net.theta']}"
+    others = set(MNIST.sources) - {"train.lr", "net.theta"}
+    assert all(changed.sources[key] == MNIST.sources[key] for key in others)
+
+
+def test_a_field_without_a_source_gets_none():
+    assert "train.precision" not in with_values(MNIST, ["train.precision=tf32"]).sources
+
+
+def test_a_field_whose_name_only_begins_alike_keeps_its_source():
+    assert with_values(SHD, ["net.steps=3"]).sources == SHD.sources
+    assert with_values(SHD, ["data.steps=3"]).sources["data.bin_ms"] == SHD.sources["data.bin_ms"]
+
+
+def test_setting_twice_is_told_once():
+    changed = with_values(with_values(MNIST, ["train.lr=1", "train.lr=2"]), ["train.lr=3"])
+    assert changed.sources["train.lr"].count("set by hand") == 1
+
+
+# ---- Thresholds
+
+
+def test_the_three_ways_to_anneal():
+    net = NetConfig(
+        notation="4-3-2-1",
+        beta=0.5,
+        slope=1,
+        theta=[
+            {"start": 1, "stop": 2, "rate": 0.1},
+            {"start": 1, "stop": 2, "tau": 10},
+            {"start": 1, "stop": 2, "steps": 7},
+        ],
+    )
+    assert net.schedules(3) == [Relax(1, 2, 0.1), Relax.from_tau(1, 2, 10), Linear(1, 2, 7)]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_thresholds_are_one_or_one_a_layer(count):
+    net = NetConfig(notation="4-3-2", beta=0.5, slope=1, theta=[1.0] * count)
+    says = f"net.theta must be one threshold, or one a neuron layer, 2 in '4-3-2', but has {count}"
+    assert refusal(net.schedules, 2) == says
+
+
+# ---- Laws
+
+numbers = st.floats(1e-6, 1e6)
+shares = st.floats(0, 1)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=20)
+rises = st.builds(
+    lambda start, more, way: {"start": start, "stop": start + more + 1, **way},
+    numbers,
+    numbers,
+    st.one_of(
+        st.builds(lambda rate: {"rate": rate}, st.floats(1e-6, 1)),
+        st.builds(lambda tau: {"tau": tau}, st.floats(1, 1e6)),
+        st.builds(lambda steps: {"steps": steps}, st.integers(1, 10**6)),
+    ),
+)
+thetas = st.one_of(numbers, rises, st.lists(st.one_of(numbers, rises), min_size=1, max_size=3))
+experiments = st.builds(
+    lambda title, seed, beta, slope, theta, lr, epochs, clip, binary: experiment(
+        {
+            **values(
+                net={"beta": beta, "slope": slope, "theta": theta, "binary": binary},
+                train={"lr": lr, "epochs": epochs, "grad_clip": clip},
+            ),
+            "title": title,
+            "seed": seed,
+        },
+        "law",
+    ),
+    texts,
+    st.integers(0, 2**32 - 1),
+    st.one_of(shares, st.lists(shares, min_size=1, max_size=3)),
+    numbers,
+    thetas,
+    numbers,
+    st.integers(1, 10**9),
+    st.one_of(st.none(), numbers),
+    st.booleans(),
+)
+
+
+@given(experiments)
+def test_toml_keeps_every_experiment_exactly(spec):
+    assert experiment(tomllib.loads(as_toml(spec, "heading")), "again") == spec
+
+
+@given(experiments)
+def test_plain_values_keep_every_experiment_exactly(spec):
+    assert experiment(as_values(spec), "again") == spec
+
+
+@given(experiments, numbers, st.integers(1, 10**9), shares)
+def test_what_is_set_is_there_and_setting_is_idempotent(spec, lr, epochs, beta):
+    settings = [f"train.lr={lr!r}", f"train.epochs={epochs}", f"net.beta={beta!r}"]
+    changed = with_values(spec, settings)
+    assert (changed.train.lr, changed.train.epochs, changed.net.beta) == (lr, epochs, beta)
+    assert with_values(changed, settings) == changed  # no sources to grow here
+    back = [f"train.lr={spec.train.lr!r}", f"train.epochs={spec.train.epochs}", f"net.beta={spec.net.beta!r}"]
+    assert with_values(changed, back) == spec
+
+
+@given(rises)
+def test_a_threshold_set_by_its_parts_is_the_threshold_set_whole(rise):
+    inline = "{" + ", ".join(f"{key} = {value!r}" for key, value in rise.items()) + "}"
+    whole = with_values(MNIST, [f"net.theta.1={inline}"])
+    parts = with_values(
+        MNIST,
+        [
+            "net.theta.1={start=1, stop=2, rate=1}",
+            "net.theta.1.rate=none",
+            *(f"net.theta.1.{k}={v!r}" for k, v in rise.items()),
+        ],
+    )
+    assert whole.net.theta == parts.net.theta
+    assert as_values(whole.net.theta[1]) == rise
+
+
+@given(st.text(max_size=30), st.sampled_from(["", "train.lr=", "net.theta=", "title=", "net.theta.0.", "sources."]))
+def test_whatever_is_set_works_or_is_refused_in_words(text, before):
+    try:
+        with_values(MNIST, [before + text])
+    except ValueError as error:
+        said = str(error)
+        assert said.startswith("--set ")
