@@ -96,13 +96,11 @@ def test_three_processes_with_batches_of_8_and_a_last_one_of_2(home):
     require_same_run(home / "three", home / "whole", "train_loss")
 
 
-@pytest.mark.xfail(strict=True, reason="the mean loss of no samples is NaN, and NaN * 0 is, too")
 def test_a_process_without_a_sample_does_not_spoil_the_loss(home):
     together(home, 3, "loss", "--epochs", "1")
     assert runs.rows(home / "loss")[0]["train_loss"] == pytest.approx(runs.rows(home / "whole")[0]["train_loss"])
 
 
-@pytest.mark.xfail(strict=True, reason="a process without a test sample skips the exchange of who fired")
 def test_fewer_test_samples_than_processes(home):
     more = [*sets("data.test_limit=2", "train.batch=9"), "--epochs", "1"]
     alone(home, "one-few", *more)
@@ -194,7 +192,6 @@ def test_when_one_process_dies_the_other_does_not_wait_for_ever(home):
     require_same_run(home / "widowed", home / "whole")
 
 
-@pytest.mark.xfail(strict=True, reason="each process looks at its own clock, but a checkpoint needs them all")
 def test_processes_agree_when_a_checkpoint_is_due(home):
     """Clocks never agree to the last digit; here one is due at once and the other in an hour."""
     due, later = (command(home, "clocks", "--set", f"train.checkpoint_minutes={m}") for m in (0.0001, 60))
@@ -221,7 +218,6 @@ def test_a_run_under_torchrun(home):
 REJOIN = "processes that leave torchrun's group and join it again may wait for each other for ever"
 
 
-@pytest.mark.xfail(run=False, reason=REJOIN)
 def test_trials_under_torchrun(home):
     more = ("--trials", "2", "--epochs", "2")
     alone(home, "trials", *more)
@@ -232,7 +228,6 @@ def test_trials_under_torchrun(home):
     assert one["accuracies"] == two["accuracies"]
 
 
-@pytest.mark.xfail(strict=True, reason=REJOIN)
 def test_trials_join_the_other_processes_once(tmp_path, monkeypatch):
     from bitspike.experiments import runs as made
     from bitspike.experiments.schema import read_experiment, with_values

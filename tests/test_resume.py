@@ -136,7 +136,6 @@ def test_a_kill_during_a_write(home, moment):
     require_equal(home / name, home / "whole")
 
 
-@pytest.mark.xfail(strict=True, reason="a partial experiment.toml makes the folder look like another's")
 def test_a_kill_before_experiment_toml_is_there(home):
     moment = partial(runs.die_at_move, "experiment.toml", 1, "before")
     assert train(home, "unborn", prepare=moment).code == -signal.SIGKILL
@@ -144,7 +143,6 @@ def test_a_kill_before_experiment_toml_is_there(home):
     require_equal(home / "unborn", home / "whole")
 
 
-@pytest.mark.xfail(strict=True, reason="what a killed write left is never removed")
 def test_a_resumed_run_clears_away_what_a_killed_write_left(home):
     train(home, "clutter", prepare=partial(runs.die_at_move, "last.ckpt", 2, "before"))
     assert leftovers(home / "clutter")
@@ -152,7 +150,6 @@ def test_a_resumed_run_clears_away_what_a_killed_write_left(home):
     assert not leftovers(home / "clutter")
 
 
-@pytest.mark.xfail(strict=True, reason="a resumed run does not look whether it had ended already")
 def test_a_run_that_had_ended_by_patience_does_not_go_on(home):
     assert train(home, "patient", *PATIENT).code == 0
     moment = partial(runs.die_at_move, "summary.json", 1, "before")
@@ -254,7 +251,6 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_is_intact(home, way):
     require_equal(home / name, home / "whole")
 
 
-@pytest.mark.xfail(strict=True, reason="the error of TensorBoard's writer names no file")
 def test_a_full_disk_under_tensorboard_says_where(home):
     ended = train(home, "board", prepare=partial(runs.full_board, 4))
     assert ended.code == 1
@@ -320,7 +316,6 @@ def test_a_folder_with_other_files_is_refused(home, more):
     assert [path.name for path in (home / "papers").iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.xfail(strict=True, reason="experiment.toml is written before the network is built")
 def test_an_experiment_that_cannot_be_built_leaves_no_run_behind(home):
     assert "Dense" in only_line(train(home, "typo", "--set", "net.notation=3Conv3-5Dense3"))
     assert train(home, "typo").code == 0  # no --resume, no other --out
@@ -383,15 +378,14 @@ def damaged(kind, out):
         "pickle",
         "code",
         "other",
-        pytest.param("flipped", marks=pytest.mark.xfail(strict=True, reason="PyTorch does not look at checksums")),
-        pytest.param("new pickle", marks=pytest.mark.xfail(strict=True, reason="PyTorch warns of the protocol")),
+        "flipped",
+        "new pickle",
         "net",
         "annealing",
         "progress",
-        *(
-            pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason="AttributeError is not caught"))
-            for kind in ("optimizer", "sums", "first_bad")
-        ),
+        "optimizer",
+        "sums",
+        "first_bad",
         "silent",
         "identity",
     ],
@@ -409,7 +403,6 @@ def test_a_damaged_checkpoint_is_one_line_and_runs_no_code(home, kind):
     assert (out / "metrics.jsonl").read_bytes() == (home / "whole" / "metrics.jsonl").read_bytes()
 
 
-@pytest.mark.xfail(strict=True, reason="PyTorch's advice to load without weights_only is passed on")
 def test_nobody_is_told_to_run_the_code_in_a_checkpoint(home):
     out = home / "advice"
     out.mkdir()

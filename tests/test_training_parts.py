@@ -185,7 +185,7 @@ def test_a_layer_silent_for_long_is_reported_once():
 def test_what_to_try_depends_on_the_threshold():
     assert "lower stop" in dead_message("layers.1.lif", 7, 12.0, 50.0, 5.0)
     assert "anneal up to it" in dead_message("layers.1.lif", 7, 50.0, 50.0, 50.0)
-    assert "since iteration 7" in dead_message("layers.1.lif", 7, 50.0, 50.0, 50.0)
+    assert "from iteration 7 on" in dead_message("layers.1.lif", 7, 50.0, 50.0, 50.0)
 
 
 def whole(batch):

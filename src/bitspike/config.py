@@ -102,17 +102,16 @@ def known_keys(model: type[Config], prefix: str = "") -> list[str]:
 
 def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:
     """The keys beside `path`, where it leads into a table within a table."""
+    if len(path) < 3 and path[0] != "paper":
+        return []
     inner: list[type[Config]] = [model]
-    depth = 0
-    for depth, part in enumerate(path[:-1]):
+    for part in path[:-1]:
         fields = {name: field for each in inner for name, field in each.model_fields.items()}
         if part not in fields:
             if part.isdecimal():
                 continue
             break
         inner = list(_models(fields[part].annotation))
-    if depth == 0 and path[0] != "paper":
-        return []
     return [".".join((*path[:-1], name)) for each in inner for name in each.model_fields]
 
 

@@ -98,8 +98,21 @@ class Frames:
         row = torch.arange(batch, device=rows.device)[:, None]
         target = torch.where(held, index + t * (batch - 1) * size + row * size, self.steps * batch * size)
         out = torch.zeros(self.steps * batch * size + 1, device=rows.device)
-        out.scatter_(0, target.flatten(), self.count[at].flatten().float())
+        _put(out, target.flatten(), self.count[at].flatten().float())
         return out[:-1].view(self.steps, batch, *self.shape), self.labels[rows]
+
+
+def _put(out: Tensor, at: Tensor, values: Tensor) -> None:
+    """out[at] = values, for places that differ (but for the spare one, which nobody reads).
+
+    PyTorch's deterministic mode would sort them first, which takes longer than a network's forward pass.
+    """
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(False)
+    try:
+        out.scatter_(0, at, values)
+    finally:
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
 
 
 Samples = Images | Frames

@@ -163,24 +163,36 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] = _FREE) -> li
 def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World) -> dict[str, Any] | None:
     """The folder ready for the run; the summary of one that is complete already."""
     there = folder.experiment.is_file()
-    if folder.path.is_dir() and any(folder.path.iterdir()) and not there and world.first:
+    strange = folder.path.is_dir() and set(folder.path.iterdir()) - set(folder.partial())
+    if strange and not there and world.first:
         raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
     if there and not setting.resume:
         raise ValueError(f"{folder.path} holds a run already; add --resume to go on with it, or choose another --out")
     if there:
-        changed = differences(read_experiment(folder.experiment), spec)
+        before = read_experiment(folder.experiment)
+        changed = differences(before, spec)
         if changed:
             raise ValueError(f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; choose another --out")
         done = folder.read_summary()
-        if done is not None and (done["ended"] != "epochs" or done["epochs"] >= spec.train.epochs):
+        if done is not None and not _may_go_on(done, before, spec):
             return done
     return None
+
+
+def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) -> bool:
+    """A complete run has more to do if it now may take more epochs, or wait longer for a better one."""
+    if done["ended"] == "patience":
+        longer = spec.train.patience is None or spec.train.patience > (before.train.patience or 0)
+        return longer and int(done["epochs"]) < spec.train.epochs
+    return done["ended"] == "epochs" and int(done["epochs"]) < spec.train.epochs
 
 
 def _begin(spec: Experiment, folder: RunFolder, world: World) -> None:
     """Write down what is about to be trained; only now, so that a run which could not begin leaves nothing."""
     world.wait()
     if world.first:
+        for left in folder.partial():
+            left.unlink(missing_ok=True)
         write_text(
             folder.experiment,
             as_toml(spec, f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"),
@@ -189,8 +201,13 @@ def _begin(spec: Experiment, folder: RunFolder, world: World) -> None:
 
 def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] | None:
     """Train one network; gives what summary.json holds, or None if it was interrupted (then it can be resumed)."""
+    with joined(setting.device) as world:
+        return _train(spec, out, setting, world)
+
+
+def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[str, Any] | None:
     folder = RunFolder(out)
-    with joined(setting.device) as world, reproducible(spec.train.precision):
+    with reproducible(spec.train.precision):
         done = _prepare(spec, folder, setting, world)
         if done is not None:
             return done
@@ -286,12 +303,13 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
     if (out / "experiment.toml").is_file():
         raise ValueError(f"{out} holds a single run; choose another --out for trials")
     done = []
-    for trial in range(trials):
-        seeded = spec.model_copy(update={"seed": spec.seed + trial})
-        summary = train_run(seeded, out / f"trial-{trial}", setting)
-        if summary is None:
-            return None
-        done.append(summary)
+    with joined(setting.device) as world:  # once: torchrun's store holds the addresses of the first time
+        for trial in range(trials):
+            seeded = spec.model_copy(update={"seed": spec.seed + trial})
+            summary = _train(seeded, out / f"trial-{trial}", setting, world)
+            if summary is None:
+                return None
+            done.append(summary)
     accuracies = [summary["accuracy"] or 0.0 for summary in done]
     together = {
         "experiment": spec.name,

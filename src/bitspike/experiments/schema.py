@@ -35,8 +35,8 @@ class Rise(Config):
             raise ValueError("a threshold {start, stop, ...} needs one of rate, tau and steps")
         if self.stop <= self.start:
             raise ValueError(
-                f"stop must be > start, but they are {self.stop:g} and {self.start:g}: thresholds are annealed upwards; "
-                f"write {self.stop:g} for one that stays"
+                f"stop must be > start, but they are {self.stop:g} and {self.start:g}: thresholds are annealed "
+                f"upwards; write {self.stop:g} for one that stays"
             )
         return self
 

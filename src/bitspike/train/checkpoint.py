@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import zipfile
@@ -20,27 +21,26 @@ FORMAT = 1
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     """Tensors, numbers, strings, lists and dicts only: what torch loads without running code."""
 
-    def write(to: Path) -> None:
-        try:
-            torch.save({"format": FORMAT, **state}, to)
-        except RuntimeError as error:  # torch's file writer hides a full disk
-            if isinstance(error.__context__, OSError):
-                raise error.__context__ from error
-            raise OSError(
-                f"{path} could not be written ({_line(error)}); is the disk full? The last one is intact"
-            ) from error
-
-    write_atomically(path, write)
+    # in memory first: torch's file writer hides why it could not write
+    buffer = io.BytesIO()
+    torch.save({"format": FORMAT, **state}, buffer)
+    write_atomically(path, lambda to: to.write_bytes(buffer.getbuffer()))
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """What `save_checkpoint` wrote; nothing in the file is executed."""
     try:
+        with zipfile.ZipFile(path) as file:
+            broken = file.testzip()  # torch does not look at checksums
+        if broken is not None:
+            raise zipfile.BadZipFile(broken)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a checkpoint of bitspike, or is damaged: {_line(error)}") from None
+    except (RuntimeError, OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile):
+        raise ValueError(
+            f"{path} is not a checkpoint of bitspike, or is damaged; without it --resume starts from the beginning"
+        ) from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint of this version of bitspike (format {FORMAT})")
     return state

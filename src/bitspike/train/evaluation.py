@@ -57,12 +57,13 @@ def evaluate(
     spikes = torch.zeros(len(net.layers), dtype=torch.float64, device=device)
     right = torch.zeros(len(samples), dtype=torch.float32, device=device)
     try:
-        for at in range(start, stop, batch):
+        for at in range(start, max(stop, start + 1), batch):  # once without samples, for the shapes of masks
             rows = torch.arange(at, min(at + batch, stop), device=device)
             x, labels = samples.batch(rows)
             outputs = net.run(x.to(weight.dtype), keep_hidden_membrane=False)
             right[rows] = task.correct(outputs[-1], labels).float()
-            sums[0] += task.loss(outputs[-1], labels).double() * len(rows)
+            if len(rows):
+                sums[0] += task.loss(outputs[-1], labels).double() * len(rows)
             seen = [fired(output) for output in outputs]
             spikes += torch.stack([count for _, count in seen])
             masks = [mask for mask, _ in seen]

@@ -49,8 +49,8 @@ def dead_message(layer: str, since: int, theta: float, final: float, start: floa
     else:
         rise = "try a lower theta for this layer, or anneal up to it: theta = {start, stop, rate}"
     return (
-        f"{layer} is silent: none of its neurons fired from iteration {since} on, as far as watched (theta {theta:.4g}; {rise}; "
-        "a smaller net.slope lets gradients reach neurons far below theta)"
+        f"{layer} is silent: none of its neurons fired from iteration {since} on, as far as watched "
+        f"(theta {theta:.4g}; {rise}; a smaller net.slope lets gradients reach neurons far below theta)"
     )
 
 

@@ -125,7 +125,10 @@ class Trainer:
             x, labels = self.samples.batch(rows[start:stop])
         with cast(config.precision, self.device):
             outputs = self.net.run(x.to(self.dtype), keep_hidden_membrane=False)
-            loss = self.task.loss(outputs[-1], labels) * ((stop - start) / len(rows))
+            if stop > start:
+                loss = self.task.loss(outputs[-1], labels) * ((stop - start) / len(rows))
+            else:  # no sample here: 0, whose backward still takes part in what processes exchange
+                loss = outputs[-1].spikes.sum()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.world.sum_gradients(self.parameters)
@@ -159,10 +162,12 @@ class Trainer:
             progress.iteration += 1
             watched = progress.step % self.config.watch_every == 0
             self.listener.iteration(self._watch(outputs) if watched else None)
-            if self._agreed(self.listener.interrupted()) and progress.iteration < len(batches):
+            due = time.perf_counter() - self._saved_at > 60 * self.config.checkpoint_minutes
+            stop, due = self._agreed(self.listener.interrupted(), due)
+            if stop and progress.iteration < len(batches):
                 self.save()
                 return False
-            if time.perf_counter() - self._saved_at > 60 * self.config.checkpoint_minutes:
+            if due:
                 self.save()
         return True
 
@@ -192,6 +197,8 @@ class Trainer:
         if self.world.first:
             self.folder.rewrite_metrics(progress.rows)
         try:
+            if progress.rows and not progress.iteration and (ending := self._ending()) is not None:
+                return ending  # it had ended, but was killed before it could say so
             while progress.epoch < config.epochs:
                 began = time.perf_counter()
                 if not self.train_epoch():
@@ -199,10 +206,12 @@ class Trainer:
                 row = self._end_epoch(began)
                 if board is not None:
                     board.add(row)
-                if (ending := self._ending(row)) is not None:
+                if (ending := self._ending()) is not None:
                     return ending
             return "epochs"
         except NotFiniteError as error:  # `lif` looks at its currents on the CPU: training cannot go on
+            if self.world.size > 1:  # the others may not have seen it, and wait: end them all
+                raise
             self._warn_not_finite(str(error))
             return "nan"
         finally:
@@ -275,7 +284,7 @@ class Trainer:
     def _thresholds_to_judge(self) -> AbstractContextManager[object]:
         return nullcontext() if self.config.evaluate_theta == "current" else self.annealing.finish()
 
-    def _ending(self, row: Row) -> Ending | None:
+    def _ending(self) -> Ending | None:
         config, progress = self.config, self.progress
         if self.bad.found() is not None:
             self._warn_not_finite("")
@@ -285,7 +294,7 @@ class Trainer:
             return "dead"
         if config.patience is not None and progress.epoch - progress.improved_epoch >= config.patience:
             return "patience"
-        if self._agreed(self.listener.interrupted()):
+        if self._agreed(self.listener.interrupted())[0]:
             return "interrupted"
         return None
 
@@ -303,11 +312,11 @@ class Trainer:
             self.progress.warnings.append(message)
             self.listener.warning(message)
 
-    def _agreed(self, mine: bool) -> bool:
-        """True on all processes if it is on one."""
+    def _agreed(self, *mine: bool) -> list[bool]:
+        """Each True on all processes if it is on one: clocks and signals differ among them."""
         if self.world.size == 1:
-            return mine
-        return bool(self.world.max_(torch.tensor(float(mine), device=self.device)) > 0)
+            return list(mine)
+        return [bool(value) for value in self.world.max_(torch.tensor(mine, dtype=torch.float32, device=self.device))]
 
     # Checkpoints
 
@@ -350,7 +359,7 @@ class Trainer:
             self.sums = state["sums"].to(self.device)
             self.bad.first = state["first_bad"].to(self.device)
             self.silent.load(state["silent"])
-        except (KeyError, TypeError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise ValueError(f"{self.folder.last} does not fit this experiment: {error}") from None
         if not self.world.first:
             self.sums = self._no_sums()

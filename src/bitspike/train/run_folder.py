@@ -27,6 +27,11 @@ class RunFolder:
         self.best = path / "best.safetensors"
         self.last = path / "last.ckpt"
 
+    def partial(self) -> list[Path]:
+        """What killed writes left: see `write_atomically`."""
+        files = (self.experiment, self.metrics, self.summary, self.best, self.last)
+        return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
+
     def rewrite_metrics(self, rows: Sequence[Row]) -> None:
         """What a resumed run starts from: rows after its checkpoint are written again."""
         write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
@@ -66,11 +71,15 @@ class Board:
                 "TensorBoard events need tensorboard, which is not installed; run: pip install 'bitspike[train]', "
                 "or go without: --set train.tensorboard=false"
             ) from None
-        self.layers = layers
+        self.folder, self.layers = folder, layers
         self.writer: SummaryWriter = SummaryWriter(str(folder), purge_step=step or None)
 
     def add(self, row: Row) -> None:
         """The figures of one epoch over iterations."""
+        with explained(self.folder):
+            self._add(row)
+
+    def _add(self, row: Row) -> None:
         step, now = row["step"], time.time()
         for key in ("train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "test_loss", "test_accuracy", "lr"):
             if key in row:
@@ -82,4 +91,5 @@ class Board:
 
     def close(self) -> None:
         """Write out what is left."""
-        self.writer.close()
+        with explained(self.folder):
+            self.writer.close()
