@@ -416,12 +416,12 @@ NETWORKS = [
     ),
     case(
         "nan input", ValueError, lambda: network()(torch.full((2, 6), NAN)),
-        "lif: current | finite | nan | bad input",
+        "layers.0.lif: lif: current | finite | nan | bad input",
     ),
     case(
         "nan weight", ValueError,
         lambda: [n := network(), n.layers[1].synapse.weight.data.fill_(NAN), n(torch.ones(1, 6))],
-        "lif: current | finite | nan | diverged weights",
+        "layers.1.lif: lif: current | finite | nan | diverged weights",
     ),
     case(
         "states", ValueError, lambda: network().run(torch.rand(2, 6), states=[None]),
