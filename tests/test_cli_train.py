@@ -20,8 +20,9 @@ from bitspike.experiments import coding, runs
 from bitspike.experiments.coding_cases import CASES
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import experiment, read_experiment, with_values
-from bitspike.files import digest
+from bitspike.files import digest, locked
 from bitspike.train import loop
+from bitspike.train.run_folder import RunFolder
 from data_files import event_arrays, write_mnist, write_npz
 
 TOML = """
@@ -235,6 +236,14 @@ def test_presets_tell_the_papers_accuracy(here, cli, tmp_path):
         in out
     )
     assert summary_of("runs/mnist-theta1")["paper"] == {"best": 98.46, "mean": 98.44, "sigma": 0.02}
+
+
+def test_two_runs_do_not_share_a_folder(here, cli):
+    with locked(RunFolder(here / "runs/mine").lock()):
+        status, _, err = cli("train", "mine.toml", *NO_BOARD)
+    assert status == 1
+    assert "runs/mine is in use by another process" in err
+    assert cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)[0] == 0
 
 
 def test_out_seed_and_epochs(here, cli):

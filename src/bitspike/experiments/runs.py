@@ -8,6 +8,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from bitspike.data.splits import held_out
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
-from bitspike.files import write_text
+from bitspike.files import locked, write_text
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
 from bitspike.train.checkpoint import input_shape, load_weights
 from bitspike.train.evaluation import Evaluation, evaluate
@@ -160,6 +161,15 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] = _FREE) -> li
     ]
 
 
+def _alone(folder: RunFolder, world: World) -> AbstractContextManager[None]:
+    """The folder is this run's until it ends; the first process holds it for all."""
+
+    def busy() -> None:
+        raise ValueError(f"{folder.path} is in use by another process; wait for it, or choose another --out")
+
+    return locked(folder.lock(), busy) if world.first else nullcontext()
+
+
 def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World) -> dict[str, Any] | None:
     """The folder ready for the run; the summary of one that is complete already."""
     there = folder.experiment.is_file()
@@ -207,7 +217,7 @@ def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] |
 
 def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[str, Any] | None:
     folder = RunFolder(out)
-    with reproducible(spec.train.precision):
+    with reproducible(spec.train.precision), _alone(folder, world):
         done = _prepare(spec, folder, setting, world)
         if done is not None:
             return done

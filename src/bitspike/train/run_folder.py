@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +28,11 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.best = path / "best.safetensors"
         self.last = path / "last.ckpt"
+
+    def lock(self) -> Path:
+        """Held while a process trains here; it lies apart, so that a run that could not begin leaves nothing."""
+        name = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:24]
+        return Path(tempfile.gettempdir()) / f"bitspike-{name}.lock"
 
     def partial(self) -> list[Path]:
         """What killed writes left: see `write_atomically`."""
