@@ -132,7 +132,13 @@ def test_the_run_folder(done):
     names = {path.name for path in run.iterdir()}
     events = {name for name in names if name.startswith("events.out.tfevents")}
     assert len(events) == 1
-    assert names - events == {"experiment.toml", "metrics.jsonl", "summary.json", "best.safetensors", "last.ckpt"}
+    assert names - events - {".lock"} == {
+        "experiment.toml",
+        "metrics.jsonl",
+        "summary.json",
+        "best.safetensors",
+        "last.ckpt",
+    }
 
 
 def test_experiment_toml_is_complete_and_says_how_to_run_it_again(done):
@@ -213,7 +219,7 @@ def test_what_a_person_sees(here, cli):
     status, out, err = cli("train", "mine.toml", *NO_BOARD)
     assert status == 0
     assert "mine: 16-12-3, 243 parameters, 1-bit weights, seed 0 -> runs/mine" in err
-    assert f"{TRAIN + VALID} samples for training, {TEST} for testing; protocol holdout" in err
+    assert f"{TRAIN + VALID} samples for training and validation, {TEST} for testing; protocol holdout" in err
     lines = [line for line in err.splitlines() if line.startswith("epoch")]
     assert [line.split()[1] for line in lines] == ["1", "2", "3"]
     for word in ("train", "valid", "loss", "theta", "dead", "spikes", " s, data"):
@@ -239,7 +245,7 @@ def test_presets_tell_the_papers_accuracy(here, cli, tmp_path):
 
 
 def test_two_runs_do_not_share_a_folder(here, cli):
-    with locked(RunFolder(here / "runs/mine").lock()):
+    with locked(RunFolder(here / "runs/mine").lock):
         status, _, err = cli("train", "mine.toml", *NO_BOARD)
     assert status == 1
     assert "runs/mine is in use by another process" in err

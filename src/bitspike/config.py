@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
 try:
-    from pydantic import BaseModel, BeforeValidator, ConfigDict, Strict, ValidationError
+    from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "experiments need pydantic, which is not installed; run: pip install 'bitspike[train]'"
@@ -27,6 +27,7 @@ def _a_number(value: object) -> object:
 Whole = Annotated[int, BeforeValidator(_a_number)]
 Real = Annotated[float, BeforeValidator(_a_number)]
 Truth = Annotated[bool, Strict()]
+Positive = Annotated[Whole, Field(ge=1, lt=2**31)]  # PyTorch has room for it
 
 
 class Config(BaseModel):
@@ -56,9 +57,12 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[str]:
 
 def _problem(model: type[Config], error: Any) -> str:
     # pydantic puts the branch of a union it tried into the path; the user knows only the fields
-    path = [str(part) for part in error["loc"] if not _is_branch(part)]
+    *above, last = error["loc"] or ("",)
+    extra = error["type"] == "extra_forbidden"  # then the last part is the user's, whatever it looks like
+    path = [str(part) for part in above if not _is_branch(part)]
+    path += [str(last)] if extra or not _is_branch(last) else []
     key = ".".join(path)
-    if error["type"] == "extra_forbidden":
+    if extra:
         return unknown_key(key, _siblings(model, path) or known_keys(model))
     if error["type"] == "missing":
         return f"{key} is missing"

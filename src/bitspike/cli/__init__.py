@@ -17,9 +17,10 @@ def main() -> None:
     try:
         app()
     except RuntimeError as error:
-        if type(error).__name__ != "OutOfMemoryError" or os.environ.get("BITSPIKE_DEBUG"):
+        where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "the machine"
+        if (where == "the machine" and "can't allocate memory" not in str(error)) or os.environ.get("BITSPIKE_DEBUG"):
             raise
-        typer.echo(f"bitspike: the GPU is out of memory; try a smaller train.batch ({_line(error)})", err=True)
+        typer.echo(f"bitspike: {where} is out of memory; try a smaller train.batch ({_line(error)})", err=True)
         raise SystemExit(1) from None
     except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("BITSPIKE_DEBUG"):

@@ -86,15 +86,20 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset and say what is in it, and how long that took."""
-    from bitspike.data import load
+    from bitspike.config import validated
     from bitspike.data.catalog import CATALOG, lookup
+    from bitspike.data.config import DataConfig
+    from bitspike.data.datasets import open_dataset
     from bitspike.experiments.schema import parse_setting
 
     entry = lookup(name, CATALOG)
-    options = dict(parse_setting(setting) for setting in set_ or [])
+    options = {key.removeprefix("data."): value for key, value in map(parse_setting, set_ or [])}
+    if "name" in options:
+        raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
+    config = validated(DataConfig, {"name": name, **options}, f"data info {name}")
     began = time.perf_counter()
     with bars() as begin:
-        data = load(name, progress=begin, **{key.removeprefix("data."): value for key, value in options.items()})
+        data = open_dataset(config, progress=begin)
     seconds = time.perf_counter() - began
     values: dict[str, Any] = {
         "name": name,

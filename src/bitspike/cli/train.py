@@ -89,11 +89,12 @@ def train(
         )
         summary = train_run(spec, out, setting) if trials is None else train_trials(spec, out, trials, setting)
     if summary is None:
-        say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
+        if World.rank_here() == 0:
+            say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
         raise typer.Exit(130)
     if World.rank_here() == 0:
         typer.echo(json.dumps(summary, indent=2)) if as_json else _show(summary, out)
-    if summary.get("ended") in ("nan", "dead"):
+    if {"nan", "dead"} & {summary.get("ended"), *summary.get("endings", ())}:
         raise typer.Exit(3)
 
 
@@ -135,12 +136,11 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     data = _named(summary["data"], summary["edition"])
     typer.echo(f"{summary['experiment']} on {data}, protocol {summary['protocol']}, test accuracy:")
     if "trials" in summary:
-        sigma = "-" if summary["sigma"] is None else f"{100 * summary['sigma']:.2f}"
-        seeds = ", ".join(map(str, summary["seeds"]))
-        typer.echo(
-            f"  here   best {100 * summary['best']:.2f}  mean {100 * summary['mean']:.2f}  sigma {sigma}  "
-            f"(seeds {seeds}; {summary['seconds']:.0f} s)"
+        best, mean, sigma = (
+            "-" if summary[key] is None else f"{100 * summary[key]:.2f}" for key in ("best", "mean", "sigma")
         )
+        seeds = ", ".join(map(str, summary["seeds"]))
+        typer.echo(f"  here   best {best}  mean {mean}  sigma {sigma}  (seeds {seeds}; {summary['seconds']:.0f} s)")
     else:
         accuracy = "-" if summary["accuracy"] is None else f"{100 * summary['accuracy']:.2f}"
         typer.echo(
@@ -200,7 +200,8 @@ class _Told:
         kind = "1-bit" if spec.net.binary else "float32"
         self.say(f"{spec.name}: {net.notation}, {weights:,} parameters, {kind} weights, seed {spec.seed} -> {out}")
         self.say(
-            f"{_named(data.title, data.edition)}: {len(data.train):,} samples for training, "
+            f"{_named(data.title, data.edition)}: {len(data.train):,} samples for training"
+            f"{' and validation' if spec.train.protocol == 'holdout' else ''}, "
             f"{len(data.test):,} for testing; protocol {spec.train.protocol}"
         )
 

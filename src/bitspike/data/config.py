@@ -7,9 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config, Real, Truth, Whole
+from bitspike.config import Config, Positive, Real, Truth, Whole
 
-Positive = Annotated[Whole, Field(ge=1)]
 Share = Annotated[Real, Field(ge=0, lt=1)]
 Above0 = Annotated[Real, Field(gt=0, le=1e9)]
 

@@ -177,7 +177,7 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
     from bitspike.data.frame_cache import cached_frames
 
     if not path.is_file():
-        raise FileNotFoundError(f"data: {path} does not exist")
+        raise FileNotFoundError(f"data: {path} {'is not a file' if path.exists() else 'does not exist'}")
     kind = config.kind or kind_of(path)
     if kind == "images":
         _refuse(config, _BINNING_FIELDS, f"{path.name} holds images (net.steps is how long one is shown)")

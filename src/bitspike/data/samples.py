@@ -147,7 +147,6 @@ class Dataset:
     train: Samples
     test: Samples
     edition: str = "published"
-    class_names: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

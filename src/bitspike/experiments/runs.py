@@ -23,7 +23,7 @@ from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
 from bitspike.files import locked, write_text
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
-from bitspike.train.checkpoint import input_shape, load_weights
+from bitspike.train.checkpoint import chosen_accuracy, input_shape, load_weights
 from bitspike.train.evaluation import Evaluation, evaluate
 from bitspike.train.loop import Listener, Trainer
 from bitspike.train.numerics import cast, dtype_of, reproducible
@@ -94,8 +94,8 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
 def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     """The network's outputs, thresholds and loss against the data, before anything trains."""
     spec.net.schedules(len(net.layers))
-    if (spec.train.loss == "trace") != (data.name == "coding"):
-        right = "trace" if data.name == "coding" else "count"
+    right = "trace" if spec.data.name == "coding" else "count"
+    if spec.train.loss != right:
         raise ValueError(f"train.loss must be {right!r} on {data.title}, but is {spec.train.loss!r}")
     last = net.layers[-1].synapse
     outputs = last.out_features if isinstance(last, BinaryLinear) else 0
@@ -167,13 +167,13 @@ def _alone(folder: RunFolder, world: World) -> AbstractContextManager[None]:
     def busy() -> None:
         raise ValueError(f"{folder.path} is in use by another process; wait for it, or choose another --out")
 
-    return locked(folder.lock(), busy) if world.first else nullcontext()
+    return locked(folder.lock, busy) if world.first else nullcontext()
 
 
 def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World) -> dict[str, Any] | None:
     """The folder ready for the run; the summary of one that is complete already."""
     there = folder.experiment.is_file()
-    strange = folder.path.is_dir() and set(folder.path.iterdir()) - set(folder.partial())
+    strange = folder.path.is_dir() and set(folder.path.iterdir()) - {folder.lock, *folder.partial()}
     if strange and not there and world.first:
         raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
     if there and not setting.resume:
@@ -203,6 +203,7 @@ def _begin(spec: Experiment, folder: RunFolder, world: World) -> None:
     if world.first:
         for left in folder.partial():
             left.unlink(missing_ok=True)
+        folder.summary.unlink(missing_ok=True)  # a run that goes on is not complete
         write_text(
             folder.experiment,
             as_toml(spec, f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"),
@@ -217,7 +218,7 @@ def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] |
 
 def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[str, Any] | None:
     folder = RunFolder(out)
-    with reproducible(spec.train.precision), _alone(folder, world):
+    with reproducible(spec.train.precision):
         done = _prepare(spec, folder, setting, world)
         if done is not None:
             return done
@@ -240,15 +241,18 @@ def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[
             world=world,
             listener=setting.listener,
         )
-        if setting.resume:
-            trainer.resume()
-        _begin(spec, folder, world)
-        if world.first:
-            setting.started(spec, data, net, out)
-        ended = trainer.run()
-        if ended == "interrupted":
-            return None
-        return _summarize(spec, data, trainer, parts["test"], ended, setting, world)
+        with _alone(folder, world):
+            if (done := _prepare(spec, folder, setting, world)) is not None:  # another may have been here since
+                return done
+            if setting.resume:
+                trainer.resume()
+            _begin(spec, folder, world)
+            if world.first:
+                setting.started(spec, data, net, out)
+            ended = trainer.run()
+            if ended == "interrupted":
+                return None
+            return _summarize(spec, data, trainer, parts["test"], ended, setting, world)
 
 
 def _summarize(
@@ -312,6 +316,8 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
     """`trials` runs with seeds seed, seed + 1, ...; best, mean and sample sigma of their accuracies."""
     if (out / "experiment.toml").is_file():
         raise ValueError(f"{out} holds a single run; choose another --out for trials")
+    if spec.seed + trials > 2**32:
+        raise ValueError(f"--trials {trials}: seeds must be below 2**32, but the first is {spec.seed}")
     done = []
     with joined(setting.device) as world:  # once: torchrun's store holds the addresses of the first time
         for trial in range(trials):
@@ -320,7 +326,8 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
             if summary is None:
                 return None
             done.append(summary)
-    accuracies = [summary["accuracy"] or 0.0 for summary in done]
+    accuracies = [summary["accuracy"] for summary in done]
+    known = [accuracy for accuracy in accuracies if accuracy is not None]  # a trial may end before its first epoch does
     together = {
         "experiment": spec.name,
         "data": done[0]["data"],
@@ -329,9 +336,10 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
         "trials": trials,
         "seeds": [summary["seed"] for summary in done],
         "accuracies": accuracies,
-        "best": max(accuracies),
-        "mean": statistics.mean(accuracies),
-        "sigma": statistics.stdev(accuracies) if trials > 1 else None,
+        "best": max(known, default=None),
+        "mean": statistics.mean(known) if known else None,
+        "sigma": statistics.stdev(known) if len(known) > 1 else None,
+        "endings": [summary["ended"] for summary in done],
         "paper": done[0]["paper"],
         "unlike_preset": done[0]["unlike_preset"],
         "warnings": [warning for summary in done for warning in summary["warnings"]],
@@ -351,12 +359,7 @@ def best_trial(path: Path) -> Path:
     runs = [trial for trial in sorted(path.glob("trial-*")) if (trial / "best.safetensors").is_file()]
     if not runs:
         raise FileNotFoundError(f"{path} holds no run: there is no experiment.toml in it, nor in trial-*")
-
-    def chosen_by(run: Path) -> float:
-        rows = RunFolder(run).read_metrics()
-        return max(float(row["valid_accuracy" if "valid_accuracy" in row else "test_accuracy"]) for row in rows)
-
-    return max(runs, key=chosen_by)
+    return max(runs, key=lambda run: chosen_accuracy(RunFolder(run).best))
 
 
 def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:

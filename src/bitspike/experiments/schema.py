@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config, Real, Truth, Whole, known_keys, unknown_key, validated
+from bitspike.config import Config, Positive, Real, Truth, Whole, known_keys, unknown_key, validated
 from bitspike.data.config import DataConfig
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
@@ -27,7 +27,7 @@ class Rise(Config):
     stop: Above0
     rate: Annotated[Real, Field(gt=0, le=1)] | None = None
     tau: Above0 | None = None
-    steps: Annotated[Whole, Field(ge=1)] | None = None
+    steps: Positive | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -65,7 +65,7 @@ class NetConfig(Config):
     surrogate_center: Literal["initial", "current"] = "initial"
     init: Literal["torch", "released"] = "released"
     clip: Above0 | None = None  # no gradient to latent weights beyond
-    steps: Annotated[Whole, Field(ge=1)] = 100  # how long a static input is shown
+    steps: Positive = 100  # how long a static input is shown
     learn_beta: Truth = False
     recurrent: Truth = False
     backend: Literal["auto", "reference", "torch", "c"] = "auto"
@@ -119,7 +119,7 @@ def read_experiment(path: Path) -> Experiment:
     """From a TOML file; paths in it are relative to it."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     values.setdefault("name", path.stem)
     if isinstance(data := values.get("data"), dict):
@@ -170,7 +170,7 @@ def _value(text: str) -> Any:
         return None
     try:
         table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text  # a word without quotes
     return table["value"] if len(table) == 1 else text
 

@@ -21,15 +21,16 @@ class _BatchNorm(nn.BatchNorm2d):
         `copies` of each of them at once, where the current is constant in time.
         """
         count = shard.total * x.shape[3] * x.shape[4] * (x.shape[0] if 0 in folded else 1)
-        mean = shard.sum(x.sum(folded, keepdim=True)) / count
-        centered = x - mean
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))  # as F.batch_norm sums
+        mean = shard.sum(wide.sum(folded, keepdim=True)) / count
+        centered = wide - mean
         variance = shard.sum(centered.square().sum(folded, keepdim=True)) / count
         with torch.no_grad():
             unbiased = variance * (count / max(count - 1, 1))
             for m, v in zip(mean.flatten(1), unbiased.flatten(1), strict=True):
                 self._move(m, v, copies)
         scale = self.weight.view(-1, 1, 1) * torch.rsqrt(variance + self.eps)
-        return centered * scale + self.bias.view(-1, 1, 1)
+        return (centered * scale + self.bias.view(-1, 1, 1)).to(x.dtype)
 
     def _move(self, mean: Tensor, variance: Tensor, copies: int) -> None:
         momentum = 1 - (1 - _number(self.momentum)) ** copies

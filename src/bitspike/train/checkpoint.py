@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,10 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError, pickle.UnpicklingError, zipfile.BadZipFile):
+    except (
+        *(RuntimeError, OSError, EOFError, ValueError, KeyError),
+        *(pickle.UnpicklingError, zipfile.BadZipFile, zlib.error),
+    ):
         raise ValueError(
             f"{path} is not a checkpoint of bitspike, or is damaged; without it --resume starts from the beginning"
         ) from None
@@ -84,6 +88,21 @@ def load_weights(path: Path, net: nn.Module) -> None:
 
 def input_shape(path: Path) -> tuple[int, ...]:
     """Of the network whose weights `path` holds."""
+    shape = _metadata(path).get("input_shape")
+    if not isinstance(shape, list) or not all(isinstance(size, int) and 0 < size < 2**24 for size in shape):
+        raise ValueError(f"{path} does not say the shape of the network's input; was it written by bitspike train?")
+    return tuple(shape)
+
+
+def chosen_accuracy(path: Path) -> float:
+    """By which the epoch whose weights `path` holds was chosen."""
+    accuracy = _metadata(path).get("accuracy")
+    if not isinstance(accuracy, float):
+        raise ValueError(f"{path} does not say the network's accuracy; was it written by bitspike train?")
+    return accuracy
+
+
+def _metadata(path: Path) -> dict[str, Any]:
     safetensors = _safetensors()
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist; has the run finished its first epoch?")
@@ -92,10 +111,7 @@ def input_shape(path: Path) -> tuple[int, ...]:
             told = json.loads((file.metadata() or {}).get("bitspike", "null"))
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from None
-    shape = told.get("input_shape") if isinstance(told, dict) else None
-    if not isinstance(shape, list) or not all(isinstance(size, int) and 0 < size < 2**24 for size in shape):
-        raise ValueError(f"{path} does not say the shape of the network's input; was it written by bitspike train?")
-    return tuple(shape)
+    return told if isinstance(told, dict) else {}
 
 
 def _safetensors() -> Any:

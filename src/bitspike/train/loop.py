@@ -105,8 +105,7 @@ class Trainer:
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         self.silent = SilentLayers(self.net.neuron_names())
         self.sums = self._no_sums()
-        self.iterations = -(-len(samples) * repeat // config.batch)
-        self._saved_at = time.perf_counter()
+        self._saved_at = self._counted_to = time.perf_counter()
         if min(len(samples), len(chooser), config.batch) < world.size:
             raise ValueError(f"train: {world.size} processes need at least as many samples and a batch of as many")
 
@@ -178,6 +177,7 @@ class Trainer:
             dead = torch.stack([1 - alive.double().mean() for alive, _ in seen]).tolist()
             spikes = (torch.stack([count for _, count in seen]) / max(outputs[0].spikes.shape[1], 1)).tolist()
             loss, right, count = self.sums.tolist()
+        count = count or 1  # where other processes hold all samples since the last checkpoint
         if self.world.size == 1:
             self._notice_silence(dead, whole=False)
         return {"loss": loss / count, "accuracy": right / count, "dead": dead, "spikes": spikes, "theta": self.thetas()}
@@ -194,13 +194,15 @@ class Trainer:
         board = None
         if config.tensorboard and self.world.first:
             board = Board(self.folder.path, progress.step, self.net.neuron_names())
+            if progress.rows and not progress.iteration:  # purged with all from `step` on, or never written
+                board.add(progress.rows[-1])
         if self.world.first:
             self.folder.rewrite_metrics(progress.rows)
         try:
             if progress.rows and not progress.iteration and (ending := self._ending()) is not None:
                 return ending  # it had ended, but was killed before it could say so
             while progress.epoch < config.epochs:
-                began = time.perf_counter()
+                began = self._counted_to = time.perf_counter()
                 if not self.train_epoch():
                     return "interrupted"
                 row = self._end_epoch(began)
@@ -251,7 +253,7 @@ class Trainer:
             progress.best_epoch = progress.epoch
             progress.best_accuracy, progress.best_loss = result.accuracy, result.loss
         progress.iteration, self.sums = 0, self._no_sums()
-        progress.seconds += now - began
+        progress.seconds += now - self._counted_to
         progress.rows.append(row)
         if self.world.first:
             if better:
@@ -323,6 +325,9 @@ class Trainer:
     def save(self) -> None:
         """Everything that the next iteration depends on, into last.ckpt."""
         self._saved_at = time.perf_counter()
+        if self.progress.iteration:  # within an epoch, whose end counts from here on
+            self.progress.seconds += self._saved_at - self._counted_to
+            self._counted_to = self._saved_at
         if self.world.size > 1:  # sums are each process's own until the epoch ends
             whole = self.world.sum_(self.sums.clone())
             self.sums = whole if self.world.first else self._no_sums()

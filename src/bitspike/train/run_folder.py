@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,11 +26,7 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.best = path / "best.safetensors"
         self.last = path / "last.ckpt"
-
-    def lock(self) -> Path:
-        """Held while a process trains here; it lies apart, so that a run that could not begin leaves nothing."""
-        name = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:24]
-        return Path(tempfile.gettempdir()) / f"bitspike-{name}.lock"
+        self.lock = path / ".lock"  # held while a process trains here
 
     def partial(self) -> list[Path]:
         """What killed writes left: see `write_atomically`."""
@@ -48,10 +42,6 @@ class RunFolder:
         with explained(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    def read_metrics(self) -> list[Row]:
-        """A row an epoch."""
-        return [json.loads(line) for line in self.metrics.read_text(encoding="utf-8").splitlines()]
-
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """The run is complete."""
         write_text(self.summary, json.dumps(summary, indent=2) + "\n")
@@ -62,8 +52,10 @@ class RunFolder:
             return None
         try:
             summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{self.summary} is not valid JSON: {error}") from None
+        if not isinstance(summary, dict) or not {"ended", "epochs"} <= summary.keys():
+            raise ValueError(f"{self.summary} is not the summary of a run; without it --resume makes it again")
         return summary
 
 
