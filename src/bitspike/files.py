@@ -47,7 +47,7 @@ def explained(path: Path) -> Iterator[None]:
             raise OSError(
                 error.errno,
                 f"{path} could not be written: {os.strerror(error.errno).lower()}; "
-                "free some space and run the same command again, nothing was left half-written",
+                "free some space and run it again (train with --resume); what was written before is whole",
             ) from error
         raise
 

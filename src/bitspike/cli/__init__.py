@@ -16,6 +16,9 @@ def main() -> None:
     """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
     try:
         app()
+    except KeyboardInterrupt:
+        typer.echo("bitspike: interrupted", err=True)
+        raise SystemExit(130) from None
     except RuntimeError as error:
         where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "the machine"
         if (where == "the machine" and "can't allocate memory" not in str(error)) or os.environ.get("BITSPIKE_DEBUG"):

@@ -77,7 +77,8 @@ def bars() -> Iterator[Begin]:
 def byte_bars() -> Iterator[BeginBytes]:
     """As `bars`, of bytes."""
     columns = (TextColumn("{task.description:<36}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
 
         def begin(stage: str, total: int | None) -> Callable[[int], None]:
             task = shown.add_task(stage, total=total)

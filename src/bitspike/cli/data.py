@@ -81,7 +81,8 @@ def verify(name: Name, as_json: AsJson = False) -> None:
 def info(
     name: Name,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="key=value of the [data] table, such as bin_ms=2; repeatable.")
+        list[str] | None,
+        typer.Option("--set", help="key=value of the data table, such as bin_ms=2; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -44,7 +44,7 @@ def show(
 ) -> None:
     """The complete experiment as TOML: every field, with the sources of its figures. It can be saved and trained."""
     from bitspike.experiments.presets import preset_or_file
-    from bitspike.experiments.schema import as_toml, as_values, with_values
+    from bitspike.experiments.schema import as_toml, as_values
 
-    spec = with_values(preset_or_file(name), set_ or [])
+    spec = preset_or_file(name, set_ or [])
     typer.echo(json.dumps(as_values(spec), indent=2) if as_json else as_toml(spec).rstrip())

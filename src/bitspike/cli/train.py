@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from bitspike.cli.app import AsJson, app, bars, say
 
@@ -67,16 +68,13 @@ def train(
     """
     from bitspike.experiments.presets import preset_or_file
     from bitspike.experiments.runs import Setting, choose_device, train_run, train_trials
-    from bitspike.experiments.schema import with_values
     from bitspike.ops.buffers import keep_freed_memory
     from bitspike.train.world import World
 
     keep_freed_memory()
     settings = list(set_ or [])
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
-    spec = preset_or_file(experiment)
-    if settings:
-        spec = with_values(spec, settings)
+    spec = preset_or_file(experiment, settings)
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
     with _told(World.rank_here() == 0, spec) as told, _interrupts() as interrupted:
         setting = Setting(
@@ -132,6 +130,12 @@ def _named(title: str, edition: str) -> str:
     return title if edition == "published" or edition in title else f"{title} ({edition})"
 
 
+def _in_bins(data: Dataset) -> str:
+    """What binning left of the events: a wrong time unit shows here."""
+    left_out = getattr(data.train, "left_out", 0.0)
+    return f"; {1 - left_out:.1%} of the events are in the bins" if left_out else ""
+
+
 def _show(summary: Mapping[str, Any], out: Path) -> None:
     data = _named(summary["data"], summary["edition"])
     typer.echo(f"{summary['experiment']} on {data}, protocol {summary['protocol']}, test accuracy:")
@@ -148,7 +152,10 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
             f"{summary['best_epoch']}; {summary['seconds']:.0f} s)"
         )
     if paper := summary["paper"]:
-        typer.echo(f"  paper  best {paper['best']:.2f}  mean {paper['mean']:.2f}  sigma {paper['sigma']:.2f}")
+        typer.echo(
+            f"  paper  best {paper['best']:.2f}  mean {paper['mean']:.2f}  sigma {paper['sigma']:.2f}  "
+            "(5 trials, the best test epoch of each)"
+        )
     if summary["unlike_preset"]:
         typer.echo(f"not the preset: {'; '.join(summary['unlike_preset'])}")
     stopped = summary.get("ended") in ("nan", "dead")
@@ -202,7 +209,7 @@ class _Told:
         self.say(
             f"{_named(data.title, data.edition)}: {len(data.train):,} samples for training"
             f"{' and validation' if spec.train.protocol == 'holdout' else ''}, "
-            f"{len(data.test):,} for testing; protocol {spec.train.protocol}"
+            f"{len(data.test):,} for testing; protocol {spec.train.protocol}{_in_bins(data)}"
         )
 
     def say(self, message: str) -> None:
@@ -233,6 +240,7 @@ class _Told:
 
     def evaluation_begins(self, batches: int) -> Callable[[], None]:
         self.shown.reset(self.task, total=batches, description="evaluating")
+        self.shown.update(self.task, figures="")
         return lambda: self.shown.advance(self.task)
 
     def epoch_ends(self, row: Mapping[str, Any]) -> None:
@@ -262,11 +270,14 @@ def _figures(accuracy: float, loss: float, values: Mapping[str, Any]) -> str:
 def _told(first: bool, spec: Experiment) -> Iterator[_Told]:
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        # the figures give way where the terminal is narrow
+        TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not (first and console.is_terminal)) as shown:
+    with Progress(
+        *columns, console=console, transient=True, expand=True, disable=not (first and console.is_terminal)
+    ) as shown:
         yield (_Told if first else _Mute)(shown, spec)

@@ -113,7 +113,9 @@ def bin_events(
     )
     chosen = np.array(events.labels[rows.start : rows.stop], dtype=np.int64)
     index, count, lengths, labels = (torch.from_numpy(column) for column in (*columns, chosen))
-    return frames(index, count, lengths, labels, binning.steps, shape)
+    given = int(events.offsets[rows.stop] - events.offsets[rows.start]) if rows else 0
+    left_out = 1 - int(count.sum(dtype=torch.int64)) / given if given else 0.0
+    return frames(index, count, lengths, labels, binning.steps, shape, left_out)
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +98,7 @@ def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: P
 
         return read
 
-    folder = (root or data_root()) / "cache"
+    folder = _cache_folder(root)
     pair = []
     for split, name in enumerate(("train", "test")):
         key = {"dataset": found.name, "edition": found.edition, "split": name, "files": found.fingerprint}
@@ -195,4 +199,14 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
     def read() -> Events:
         return read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
 
-    return cached_frames(read, binning, key, (root or data_root()) / "cache", progress=progress)
+    return cached_frames(read, binning, key, _cache_folder(root), progress=progress)
+
+
+def _cache_folder(root: Path | None) -> Path:
+    """In the data folder, or where that cannot be written (a shared, read-only one), in the system's temporary one."""
+    folder = (root or data_root()) / "cache"
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if os.access(folder, os.W_OK):
+        return folder
+    return Path(tempfile.gettempdir()) / f"bitspike-cache-{getpass.getuser()}"

@@ -22,7 +22,7 @@ from bitspike.files import locked, write_atomically
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
-FORMAT = 1  # of the file, and of what binning gives; a new one leaves old files alone
+FORMAT = 2  # of the file, and of what binning gives; a new one leaves old files alone
 TYPES = {"index": torch.int32, "count": torch.uint8, "lengths": torch.int64, "labels": torch.int64}
 MOST_WORKERS = 8
 
@@ -72,7 +72,8 @@ def _save(path: Path, built: Frames, text: str) -> None:
 
     tensors = {name: getattr(built, name) for name in TYPES}
     try:
-        save_file(tensors, path, metadata={"made_from": text, "shape": json.dumps(built.shape)})
+        told = {"made_from": text, "shape": json.dumps(built.shape), "left_out": json.dumps(built.left_out)}
+        save_file(tensors, path, metadata=told)
     except SafetensorError as error:
         # A full disk comes as the library's own error, its number in the text.
         number = re.search(r"os error (\d+)", str(error))
@@ -92,17 +93,17 @@ def _load(path: Path, text: str, steps: int) -> Frames | None:
             metadata = file.metadata() or {}
             if metadata.get("made_from") != text:
                 return None
-            shape = tuple(json.loads(metadata["shape"]))
+            shape, left_out = tuple(json.loads(metadata["shape"])), json.loads(metadata["left_out"])
             tensors = {name: file.get_tensor(name) for name in TYPES}
     except (SafetensorError, KeyError, ValueError, TypeError):
         return None
-    if not all(isinstance(size, int) and size > 0 for size in shape):
+    if not isinstance(left_out, float) or not all(isinstance(size, int) and size > 0 for size in shape):
         return None
     if any(tensors[name].dtype != dtype or tensors[name].ndim != 1 for name, dtype in TYPES.items()):
         return None
     if not _is_sound(**tensors, bins=steps * math.prod(shape)):
         return None
-    return frames(**tensors, steps=steps, shape=shape)
+    return frames(**tensors, steps=steps, shape=shape, left_out=left_out)
 
 
 def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:

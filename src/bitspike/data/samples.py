@@ -63,6 +63,7 @@ class Frames:
     steps: int
     shape: tuple[int, ...]
     longest: int
+    left_out: float = 0.0  # share of the events that are in no bin: outside the time, at the border, beyond the count
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -74,6 +75,7 @@ class Frames:
             "bytes": self.index.numel() * 5,
             "events_per_sample": round(events, 1),
             "largest_count": int(self.count.max()),
+            "events_left_out": round(self.left_out, 4),
         }
 
     def to(self, device: torch.device | str) -> Frames:
@@ -87,11 +89,30 @@ class Frames:
         return replace(self, **chosen)
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """`[T, B, *shape]` float32 counts and labels `[B]`; nothing here waits for the device."""
+        """`[T, B, *shape]` float32 counts and labels `[B]`, made where the samples are."""
+        counts = self._copied(rows) if rows.device.type == "cpu" else self._gathered(rows)
+        return counts.view(self.steps, len(rows), *self.shape), self.labels[rows]
+
+    def _copied(self, rows: Tensor) -> Tensor:
+        """Sample by sample: on a CPU, where a call costs little, the least work."""
+        size, batch = torch.Size(self.shape).numel(), len(rows)
+        out = torch.zeros(self.steps * batch * size)
+        for row, (start, length) in enumerate(
+            zip(self.starts[rows].tolist(), self.lengths[rows].tolist(), strict=True)
+        ):
+            index = self.index[start : start + length]
+            target = index.long()
+            if batch > 1:
+                target.add_(index // size, alpha=(batch - 1) * size).add_(row * size)
+            _put(out, target, self.count[start : start + length].float())
+        return out
+
+    def _gathered(self, rows: Tensor) -> Tensor:
+        """All samples at once, padded to the longest: on a GPU, so that nothing waits for it."""
         size, batch = torch.Size(self.shape).numel(), len(rows)
         place = torch.arange(self.longest, device=rows.device)
         lengths = self.lengths[rows, None]
-        held = place < lengths  # samples are padded to the longest; what is too much lands in one spare bin
+        held = place < lengths  # what is too much lands in one spare bin
         at = torch.where(held, self.starts[rows, None] + place, 0)
         index = self.index[at].long()
         t = index // size
@@ -99,7 +120,7 @@ class Frames:
         target = torch.where(held, index + t * (batch - 1) * size + row * size, self.steps * batch * size)
         out = torch.zeros(self.steps * batch * size + 1, device=rows.device)
         _put(out, target.flatten(), self.count[at].flatten().float())
-        return out[:-1].view(self.steps, batch, *self.shape), self.labels[rows]
+        return out[:-1]
 
 
 def _put(out: Tensor, at: Tensor, values: Tensor) -> None:
@@ -127,14 +148,20 @@ def frames_from_dense(values: Tensor, labels: Tensor) -> Frames:
 
 
 def frames(
-    index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, steps: int, shape: tuple[int, ...] | torch.Size
+    index: Tensor,
+    count: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    steps: int,
+    shape: tuple[int, ...] | torch.Size,
+    left_out: float = 0.0,
 ) -> Frames:
     """Frames whose samples lie one after another, `lengths[i]` bins each."""
     if not index.numel():  # something for batches of silent samples to point at
         index, count = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.uint8)
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0
-    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest)
+    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +179,9 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """Of one sample at one time step."""
         return self.train.shape
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.title!r}, {self.edition!r}: {len(self.train)} / {len(self.test)} samples of {self.shape}, "
+            f"{self.classes} classes)"
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from bitspike.config import unknown_key
-from bitspike.experiments.schema import Experiment, experiment, read_experiment
+from bitspike.experiments.schema import Experiment, experiment, read_experiment, with_values
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")
@@ -22,6 +22,8 @@ def preset_names() -> list[str]:
 
 def preset(name: str) -> Experiment:
     """A preset by its name, such as "mnist/annealed"."""
+    if name in TASKS:
+        raise ValueError(f"preset: no preset is named {name!r}; its variants are {', '.join(f'{name}/{v}' for v in VARIANTS)}")
     if name not in preset_names():
         raise ValueError(f"preset: {unknown_key(name, preset_names(), 'preset')}")
     task, variant = name.split("/")
@@ -30,11 +32,11 @@ def preset(name: str) -> Experiment:
     return experiment({"name": name, **_merged(tables["common"], tables[variant])}, f"preset {name}")
 
 
-def preset_or_file(name: str) -> Experiment:
-    """What the command line takes: a preset's name, or the path of a TOML file."""
+def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
+    """What the command line takes: a preset's name, or the path of a TOML file; `settings` replace its fields."""
     if name.endswith(".toml") or Path(name).is_file():
-        return read_experiment(Path(name))
-    return preset(name)
+        return read_experiment(Path(name), settings)
+    return with_values(preset(name), settings)
 
 
 def _merged(common: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:

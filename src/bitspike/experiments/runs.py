@@ -175,6 +175,8 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
     there = folder.experiment.is_file()
     strange = folder.path.is_dir() and set(folder.path.iterdir()) - {folder.lock, *folder.partial()}
     if strange and not there and world.first:
+        if (folder.path / "trial-0").is_dir():
+            raise ValueError(f"{folder.path} holds trials; give --trials to go on with them, or choose another --out")
         raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
     if there and not setting.resume:
         raise ValueError(f"{folder.path} holds a run already; add --resume to go on with it, or choose another --out")
@@ -182,7 +184,10 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
         before = read_experiment(folder.experiment)
         changed = differences(before, spec)
         if changed:
-            raise ValueError(f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; choose another --out")
+            raise ValueError(
+                f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; choose another --out, "
+                "or repeat the --set it was made with"
+            )
         done = folder.read_summary()
         if done is not None and not _may_go_on(done, before, spec):
             return done
@@ -284,7 +289,7 @@ def _summarize(
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
         "paper": as_values(spec.paper) if spec.paper else None,
-        "unlike_preset": unlike_preset(spec),
+        "unlike_preset": unlike_preset(spec, data),
         "command": setting.command,
         "versions": versions(),
         "device": str(setting.device),
@@ -305,11 +310,12 @@ def _test(spec: Experiment, trainer: Trainer, test: Samples, setting: Setting, w
         return evaluate(trainer.net, test, trainer.task, batch=spec.train.evaluate_batch, world=world)
 
 
-def unlike_preset(spec: Experiment) -> list[str]:
+def unlike_preset(spec: Experiment, data: Dataset) -> list[str]:
     """What of an experiment that goes by a preset's name was set otherwise: its result is not the preset's."""
     if spec.name not in preset_names():
         return []
-    return differences(preset(spec.name), spec, free=("seed", "train.protocol", *_FREE[2:]))
+    other_files = [] if data.edition in ("published", "built in") else [f"the data is {data.title} ({data.edition})"]
+    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *_FREE[2:]))
 
 
 def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> dict[str, Any] | None:

@@ -115,8 +115,8 @@ def experiment(values: Mapping[str, Any], where: str) -> Experiment:
     return validated(Experiment, values, where)
 
 
-def read_experiment(path: Path) -> Experiment:
-    """From a TOML file; paths in it are relative to it."""
+def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
+    """From a TOML file, with `settings` (key=value) in place of its fields; paths in it are relative to it."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -126,7 +126,7 @@ def read_experiment(path: Path) -> Experiment:
         for field in ("file", "test_file"):
             if isinstance(data.get(field), str):
                 data[field] = str((path.parent / data[field]).resolve())
-    return experiment(values, str(path))
+    return _set(values, settings, str(path))
 
 
 def as_values(config: Config) -> dict[str, Any]:
@@ -148,13 +148,16 @@ def as_toml(spec: Experiment, heading: str = "") -> str:
 
 def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
     """With each `key=value` in place of the field's value; the value is read as TOML, or as a word."""
-    values = as_values(spec)
+    return _set(as_values(spec), settings, spec.name)
+
+
+def _set(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
     for setting in settings:
         key, value = parse_setting(setting)
         if key in ("data.file", "data.test_file") and isinstance(value, str):
             value = str(Path(value).resolve())  # relative to the user, and still found from the run's folder
         _place(values, key, value, setting)
-    return experiment(values, f"--set {' '.join(settings)}" if settings else spec.name)
+    return experiment(values, f"--set {' '.join(settings)}" if settings else where)
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:

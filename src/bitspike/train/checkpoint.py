@@ -43,7 +43,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         *(pickle.UnpicklingError, zipfile.BadZipFile, zlib.error),
     ):
         raise ValueError(
-            f"{path} is not a checkpoint of bitspike, or is damaged; without it --resume starts from the beginning"
+            f"{path} is not a checkpoint of bitspike, or is damaged; delete it to start from the beginning"
         ) from None
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint of this version of bitspike (format {FORMAT})")

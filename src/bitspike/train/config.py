@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,7 +22,7 @@ class TrainConfig(Config):
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     eps: Above0 = 1e-8
     momentum: Rate = 0.0
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "constant"] = "constant"  # given a half_period, cosine
     half_period: Positive | None = None  # iterations from lr down to 0; then it rises again
     grad_clip: Above0 | None = None  # norm over all parameters
     weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
@@ -44,10 +44,20 @@ class TrainConfig(Config):
     checkpoint_minutes: Above0 = 5.0  # within an epoch; one is written after each anyway
     tensorboard: Truth = True
 
+    @model_validator(mode="before")
+    @classmethod
+    def _cosine_has_a_period(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "schedule" not in values and values.get("half_period") is not None:
+            return {**values, "schedule": "cosine"}
+        return values
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.schedule == "cosine" and self.half_period is None:
-            raise ValueError("train.half_period is missing: the iterations in which a cosine schedule takes lr to 0")
+            raise ValueError(
+                "train.half_period is missing: the iterations in which a cosine schedule takes lr to 0 "
+                "(or train.schedule = 'constant')"
+            )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(
                 f"train.incorrect < train.correct must be rates in [0, 1], but are {self.incorrect} and {self.correct}"

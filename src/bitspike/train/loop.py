@@ -159,7 +159,7 @@ class Trainer:
         while progress.iteration < len(batches):
             outputs = self.step(batches[progress.iteration])
             progress.iteration += 1
-            watched = progress.step % self.config.watch_every == 0
+            watched = progress.step % self.config.watch_every == 0 or progress.iteration == 1
             self.listener.iteration(self._watch(outputs) if watched else None)
             due = time.perf_counter() - self._saved_at > 60 * self.config.checkpoint_minutes
             stop, due = self._agreed(self.listener.interrupted(), due)
