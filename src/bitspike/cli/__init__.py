@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import typer
 
@@ -14,6 +15,18 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
+    try:
+        _run()
+    except SystemExit as end:
+        if os.environ.get("WORLD_SIZE", "1") == "1":
+            raise
+        # one of torchrun's: PyTorch's communication threads may abort a process on its way out, after all is done
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
+
+
+def _run() -> None:
     try:
         app()
     except KeyboardInterrupt:

@@ -23,7 +23,8 @@ def preset_names() -> list[str]:
 def preset(name: str) -> Experiment:
     """A preset by its name, such as "mnist/annealed"."""
     if name in TASKS:
-        raise ValueError(f"preset: no preset is named {name!r}; its variants are {', '.join(f'{name}/{v}' for v in VARIANTS)}")
+        variants = ", ".join(f"{name}/{variant}" for variant in VARIANTS)
+        raise ValueError(f"preset: no preset is named {name!r}; its variants are {variants}")
     if name not in preset_names():
         raise ValueError(f"preset: {unknown_key(name, preset_names(), 'preset')}")
     task, variant = name.split("/")
