@@ -53,6 +53,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """What needs the `train` extra is imported when it is first used."""
     if name == "load_run":
+        import bitspike.config  # noqa: F401  (first: it says what to install)
         from bitspike.experiments.runs import load_run
 
         return load_run

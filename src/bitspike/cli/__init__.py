@@ -46,7 +46,7 @@ def _run() -> None:
 
 
 def _line(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "h5py"):
+    if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "h5py", "pydantic"):
         return f"{error.name} is needed, but is not installed; run: pip install 'bitspike[train]'"
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])

@@ -18,6 +18,7 @@ def load(name: str, *, root: Path | None = None, progress: "Progress | None" = N
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
     folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
     """
-    from bitspike.data.datasets import load_dataset  # it needs pydantic, which the core does not
+    import bitspike.config  # noqa: F401  (first: it says what to install)
+    from bitspike.data.datasets import load_dataset
 
     return load_dataset(name, root=root, progress=progress, **options)
