@@ -8,7 +8,9 @@ import pytest
 import torch
 
 import runs_helper as runs
-from bitspike.experiments.runs import Setting, load_run, train_run
+from bitspike.experiments.assembly import Setting
+from bitspike.experiments.runs import train_run
+from bitspike.experiments.saved import load_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.train.loop import Listener
 from runs_helper import require_equal

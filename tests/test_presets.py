@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax
+from bitspike.experiments.assembly import build_network
 from bitspike.experiments.presets import TASKS, VARIANTS, preset, preset_names, preset_or_file
-from bitspike.experiments.runs import build_network
 from bitspike.experiments.schema import Rise, as_toml, experiment
 from bitspike.nn import StepBatchNorm2d
 

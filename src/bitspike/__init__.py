@@ -19,7 +19,7 @@ from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train import count_loss, trace_loss
 
 if TYPE_CHECKING:
-    from bitspike.experiments.runs import load_run
+    from bitspike.experiments.saved import load_run
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
     """What needs the `train` extra is imported when it is first used."""
     if name == "load_run":
         import bitspike.config  # noqa: F401  (first: it says what to install)
-        from bitspike.experiments.runs import load_run
+        from bitspike.experiments.saved import load_run
 
         return load_run
     raise AttributeError(f"module 'bitspike' has no attribute {name!r}")

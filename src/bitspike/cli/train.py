@@ -66,8 +66,9 @@ def train(
 
     On several GPUs or processes: torchrun --nproc-per-node N -m bitspike train ...
     """
+    from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.presets import preset_or_file
-    from bitspike.experiments.runs import Setting, choose_device, train_run, train_trials
+    from bitspike.experiments.runs import train_run, train_trials
     from bitspike.ops.buffers import keep_freed_memory
     from bitspike.train.world import World
 
@@ -104,7 +105,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """The best network of a run on its test, validation or training samples."""
-    from bitspike.experiments.runs import Setting, choose_device, evaluate_run
+    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.saved import evaluate_run
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()

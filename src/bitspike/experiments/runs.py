@@ -1,164 +1,36 @@
-"""From an experiment to a run's folder and back: train, trials, evaluate, load."""
+"""From an experiment to a run's folder: train it, or several trials of it."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import torch
-
-from bitspike.data.datasets import Progress, open_dataset
+from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import held_out
+from bitspike.experiments.assembly import (
+    FREE,
+    Setting,
+    build_network,
+    check_fit,
+    choose_task,
+    differences,
+    identity,
+    splits,
+)
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
 from bitspike.files import locked, write_text
-from bitspike.nn import BinaryLinear, SpikingNetwork, build
-from bitspike.train.checkpoint import chosen_accuracy, input_shape, load_weights
+from bitspike.train.checkpoint import load_weights
 from bitspike.train.evaluation import Evaluation, evaluate
-from bitspike.train.loop import Listener, Trainer
-from bitspike.train.numerics import cast, dtype_of, reproducible
+from bitspike.train.loop import Trainer
+from bitspike.train.numerics import cast, reproducible
 from bitspike.train.run_folder import RunFolder
-from bitspike.train.seeds import mixed
-from bitspike.train.tasks import CountTask, Task, TraceTask
 from bitspike.train.world import World, joined
-
-Split = Literal["train", "valid", "test"]
-
-# What may differ when a run goes on: it decides how long and how visibly, not which numbers.
-_FREE = ("train.epochs", "train.patience", "train.checkpoint_minutes", "train.tensorboard", "train.watch_every")
-
-
-def _quiet(stage: str, steps: int) -> Callable[[], None]:
-    return lambda: None
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Where and how a run is made; nothing here changes its numbers but the device."""
-
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    resume: bool = False
-    command: str = "bitspike.experiments.runs"
-    data_root: Path | None = None
-    listener: Listener = field(default_factory=Listener)
-    progress: Progress = _quiet
-    started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None
-
-
-def choose_device(name: str) -> torch.device:
-    """ "auto" takes a GPU where there is one; under torchrun each process its own."""
-    gpu = torch.cuda.is_available()
-    if name == "auto":
-        name = "cuda" if gpu else "cpu"
-    if name == "cuda" and not gpu:
-        raise ValueError("--device cuda: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch")
-    if name == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(device)
-        return device
-    return torch.device(name)
-
-
-def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetwork:
-    """The experiment's network; a notation that does not fit the input names the token and the size that would."""
-    net = spec.net
-    return build(
-        net.notation,
-        input_shape,
-        beta=net.beta,
-        slope=net.slope,
-        binary=net.binary,
-        clip=net.clip,
-        norm=None if net.norm == "none" else net.norm,
-        dropout=net.dropout,
-        surrogate_center=net.surrogate_center,
-        learn_beta=net.learn_beta,
-        recurrent=net.recurrent,
-        steps=net.steps,
-        init=net.init,
-        generator=torch.Generator().manual_seed(mixed(spec.seed, "weights")),
-        backend=net.backend,
-    )
-
-
-def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
-    """The network's outputs, thresholds and loss against the data, before anything trains."""
-    spec.net.schedules(len(net.layers))
-    right = "trace" if spec.data.name == "coding" else "count"
-    if spec.train.loss != right:
-        raise ValueError(f"train.loss must be {right!r} on {data.title}, but is {spec.train.loss!r}")
-    last = net.layers[-1].synapse
-    outputs = last.out_features if isinstance(last, BinaryLinear) else 0
-    if outputs < data.classes:
-        have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
-        raise ValueError(
-            f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; "
-            f"end it in Dense{data.classes}"
-        )
-
-
-def choose_task(spec: Experiment, layers: int) -> Task:
-    """Counting spikes, or firing in time."""
-    train = spec.train
-    if train.loss == "count":
-        return CountTask(train.correct, train.incorrect)
-    return TraceTask(spec.net.schedules(layers)[-1].final, train.over_time)
-
-
-def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
-    """`paper` trains on all training samples; `holdout` keeps some of each class to choose the model by."""
-    if spec.train.protocol == "paper":
-        return {"train": data.train, "test": data.test}
-    if spec.data.validation_share == 0:
-        raise ValueError(
-            "data.validation_share is 0, but train.protocol = 'holdout' chooses the model by these samples"
-        )
-    kept, held = held_out(data.train.labels, spec.data.validation_share, spec.data.split_seed)
-    if not len(held):
-        raise ValueError(
-            f"train.protocol = 'holdout' needs two training samples of a class to hold one out, but {data.title} has "
-            f"{len(data.train)} in all; use train.protocol = 'paper'"
-        )
-    return {"train": data.train.select(kept), "valid": data.train.select(held), "test": data.test}
-
-
-def identity(spec: Experiment, data: Dataset) -> str:
-    """A digest of all that decides the numbers."""
-    values = as_values(spec)
-    for key in (*_FREE, "name", "title", "paper", "sources"):
-        table, _, name = key.rpartition(".")
-        (values[table] if table else values).pop(name, None)
-    text = json.dumps([values, data.edition], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def differences(a: Experiment, b: Experiment, free: Sequence[str] = _FREE) -> list[str]:
-    """The fields in which two experiments give other numbers; those in `free` may differ."""
-
-    def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in values.items():
-            found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-        return found
-
-    first, second = (
-        flat({k: v for k, v in as_values(x).items() if k not in ("sources", "paper", "title", "name")}) for x in (a, b)
-    )
-    return [
-        f"{key} was {first.get(key)!r}, is {second.get(key)!r}"
-        for key in sorted(first.keys() | second.keys())
-        if key not in free and first.get(key) != second.get(key)
-    ]
 
 
 def _alone(folder: RunFolder, world: World) -> AbstractContextManager[None]:
@@ -315,7 +187,7 @@ def unlike_preset(spec: Experiment, data: Dataset) -> list[str]:
     if spec.name not in preset_names():
         return []
     other_files = [] if data.edition in ("published", "built in") else [f"the data is {data.title} ({data.edition})"]
-    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *_FREE[2:]))
+    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *FREE[2:]))
 
 
 def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> dict[str, Any] | None:
@@ -356,66 +228,3 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
     if World.rank_here() == 0:
         RunFolder(out).write_summary(together)
     return together
-
-
-def best_trial(path: Path) -> Path:
-    """The run itself, or of a folder of trials the one that was chosen by the best accuracy."""
-    if (path / "experiment.toml").is_file():
-        return path
-    runs = [trial for trial in sorted(path.glob("trial-*")) if (trial / "best.safetensors").is_file()]
-    if not runs:
-        raise FileNotFoundError(f"{path} holds no run: there is no experiment.toml in it, nor in trial-*")
-    return max(runs, key=lambda run: chosen_accuracy(RunFolder(run).best))
-
-
-def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:
-    """The best network of a run (of trials: of the best), in evaluation mode, with its thresholds; no data is read."""
-    run = best_trial(Path(path))
-    spec = read_experiment(run / "experiment.toml")
-    weights = RunFolder(run).best
-    net = build_network(spec, input_shape(weights)).to(dtype_of(spec.train.precision))
-    load_weights(weights, net)
-    return net.to(device).eval()
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What `bitspike evaluate` prints."""
-
-    run: Path
-    spec: Experiment
-    data: Dataset
-    network: SpikingNetwork
-    split: Split
-    result: Evaluation
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "run": str(self.run),
-            "experiment": self.spec.name,
-            "data": self.data.title,
-            "edition": self.data.edition,
-            "split": self.split,
-            **asdict(self.result),
-            "versions": versions(),
-        }
-
-
-def evaluate_run(path: Path, split: Split, setting: Setting) -> Evaluated:
-    """The best network of a run on one split of its data."""
-    run = best_trial(path)
-    spec = read_experiment(run / "experiment.toml")
-    data = open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
-    parts = splits(spec, data)
-    if split not in parts:
-        raise ValueError(
-            f"evaluate: the run was made with protocol 'paper', which has no {split!r} split; use test or train"
-        )
-    net = load_run(run, device=setting.device)
-    samples = parts[split].to(setting.device)
-    batch = spec.train.evaluate_batch
-    tick = setting.progress(f"{data.title}, {split}", -(-len(samples) // batch))
-    with reproducible(spec.train.precision), cast(spec.train.precision, setting.device):
-        result = evaluate(net, samples, choose_task(spec, len(net.layers)), batch=batch, on_batch=tick)
-    return Evaluated(run, spec, data, net, split, result)
