@@ -312,7 +312,7 @@ def test_what_is_missing_is_named(missing):
     [
         ({**MINIMAL, "sede": 3}, "no field is named 'sede'; did you mean 'seed'?"),
         (values(net={"betta": 1}), "no field is named 'net.betta'; did you mean 'net.beta'?"),
-        (values(train={"learning_rate": 1}), "no field is named 'train.learning_rate'"),
+        (values(train={"learning_rate": 1}), "no field is named 'train.learning_rate'; did you mean 'train.lr'?"),
         (values(data={"train_limits": 1}), "no field is named 'data.train_limits'; did you mean 'data.train_limit'?"),
         (values(net={"theta": {"start": 1, "stop": 2, "rate": 1, "tao": 1}}), "no field is named 'net.theta.tao'"),
         (values(net={"theta": [1, {"strat": 1}]}), "net.theta.1"),

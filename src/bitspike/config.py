@@ -14,6 +14,14 @@ except ModuleNotFoundError:
     ) from None
 
 M = TypeVar("M", bound="Config")
+# what other libraries call them
+_ELSEWHERE = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "num_epochs": "epochs",
+    "threshold": "theta",
+    "num_steps": "steps",
+}
 _TABLE_TYPES = ("model_type", "model_attributes_type", "dict_type")
 
 
@@ -86,7 +94,8 @@ def _shown(value: object) -> str:
 
 def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
     """A message that names the nearest known key; that of another table, if its field is named so."""
-    near = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]][:1]
+    field = key.rpartition(".")[2]
+    near = [name for name in known if name.rpartition(".")[2] in (field, _ELSEWHERE.get(field))][:1]
     near = near or difflib.get_close_matches(key, known, 1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
     return f"no {what} is named {key!r}{hint}"
