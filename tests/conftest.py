@@ -35,6 +35,38 @@ def _seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty folder, with a data root of its own, in which a user works."""
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "root"))
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("BITSPIKE_DEBUG", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("bitspike.data.roots.LOCAL", ())  # copies that this machine may have
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    """`bitspike ARGUMENTS`: the exit status, stdout and stderr."""
+    from bitspike.cli import main
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["bitspike", *map(str, arguments)])
+        try:
+            main()
+            status = 0
+        except SystemExit as stop:
+            status = stop.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    return call
+
+
 def pytest_terminal_summary(terminalreporter):
     if tally := getattr(sys.modules.get("peers"), "TALLY", None):
         terminalreporter.write_line(

@@ -9,6 +9,9 @@ import zipfile
 
 import numpy as np
 
+from bitspike.data.roots import Kept, Manifest
+from bitspike.files import digest
+
 AEDAT_HEADER = (
     b"#!AER-DAT3.1\r\n#Format: RAW\r\n#Source 1: DVS128\r\n#Start-Time: 2016-01-01 00:00:00\r\n#!END-HEADER\r\n"
 )
@@ -234,3 +237,11 @@ def event_arrays(samples=5, *, side=6, events_each=20, seed=0, unit="t_us"):
         "offsets": offsets,
         "labels": np.arange(samples) % 3,
     }
+
+
+def fake_mnist(root):
+    """A small MNIST that a fetch could have left in the data root."""
+    folder = write_mnist(root / "mnist", train=40, test=10)
+    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    files = {name: Kept(name, (folder / name).stat().st_size, digest(folder / name)) for name in names}
+    Manifest("published", "here", "2022-01-01", files).write(folder)

@@ -1,7 +1,6 @@
 """`bitspike train`, `evaluate`, `preset` and `data` as a user meets them: what they print, write, refuse."""
 
 import json
-import re
 import statistics
 import tomllib
 from pathlib import Path
@@ -12,18 +11,17 @@ import torch
 from typer.testing import CliRunner
 
 import bitspike
-from bitspike.cli import app, main
+from bitspike.cli import app
 from bitspike.data import Images
 from bitspike.data.datasets import open_dataset
-from bitspike.data.roots import Kept, Manifest
 from bitspike.experiments import coding, runs
 from bitspike.experiments.coding_cases import CASES
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import experiment, read_experiment, with_values
-from bitspike.files import digest, locked
+from bitspike.experiments.schema import read_experiment, with_values
+from bitspike.files import locked
 from bitspike.train import loop
 from bitspike.train.run_folder import RunFolder
-from data_files import event_arrays, write_mnist, write_npz
+from data_files import fake_mnist, write_npz
 
 TOML = """
 title = "Three rows"
@@ -79,35 +77,10 @@ def done(tmp_path_factory):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """A folder with an experiment, in which a user works, and an empty data root."""
-    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "root"))
-    monkeypatch.setenv("COLUMNS", "200")
-    for name in ("BITSPIKE_DEBUG", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("bitspike.data.roots.LOCAL", ())  # copies that this machine may have
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    write_experiment(tmp_path / "work")
-    return tmp_path / "work"
-
-
-@pytest.fixture
-def cli(monkeypatch, capsys):
-    """`bitspike ARGUMENTS`: the exit status, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["bitspike", *map(str, arguments)])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = stop.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
+def here(workplace):
+    """A folder with an experiment in it."""
+    write_experiment(workplace)
+    return workplace
 
 
 def metrics(run):
@@ -650,35 +623,6 @@ def test_debugging_shows_where_an_error_comes_from(here, cli, monkeypatch):
         cli("train", "nothing")
 
 
-# ---- Data
-
-
-def fake_mnist(root):
-    """A small MNIST that a fetch could have left in the data root."""
-    folder = write_mnist(root / "mnist", train=40, test=10)
-    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-    files = {name: Kept(name, (folder / name).stat().st_size, digest(folder / name)) for name in names}
-    Manifest("published", "here", "2022-01-01", files).write(folder)
-
-
-def test_the_data_root_is_where_the_environment_says(here, cli, tmp_path, monkeypatch):
-    fake_mnist(tmp_path / "elsewhere")
-    assert cli("data", "info", "mnist")[0] == 1
-    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "elsewhere"))
-    status, out, _ = cli("data", "info", "mnist", "--json")
-    assert status == 0
-    told = json.loads(out)
-    assert (told["classes"], told["shape"]) == (10, [1, 28, 28])
-    assert (told["train"]["samples"], told["test"]["samples"]) == (40, 10)
-    states = {each["name"]: each["state"] for each in json.loads(cli("data", "list", "--json")[1])}
-    assert states["mnist"] == "ready"
-    assert str(tmp_path / "elsewhere") in "".join(cli("data", "list")[1].split())
-
-
-def test_the_data_root_is_shown_in_one_piece(here, cli, tmp_path):
-    assert str(tmp_path / "root") in cli("data", "list")[1]
-
-
 def test_binned_events_are_kept_in_the_data_root(here, cli, tmp_path):
     write_npz(here / "train.npz", **event_arrays(12))
     (here / "mine.toml").write_text(
@@ -688,57 +632,6 @@ def test_binned_events_are_kept_in_the_data_root(here, cli, tmp_path):
     assert len(list((tmp_path / "root" / "cache").glob("*.safetensors"))) == 1
 
 
-def test_data_list(here, cli):
-    listed = json.loads(cli("data", "list", "--json")[1])
-    states = {each["name"]: each["state"] for each in listed}
-    assert states == dict.fromkeys(("mnist", "fashion", "shd", "dvs128", "nmnist-small", "dvs-sign"), "absent") | {
-        "coding": "built in"
-    }
-    status, out, _ = cli("data", "list")
-    assert status == 0
-    assert all(name in out for name in states)
-
-
-def test_data_that_is_not_the_published_is_told_with_a_status_and_the_way_out(here, cli, tmp_path):
-    fake_mnist(tmp_path / "root")
-    status, out, err = cli("data", "verify", "mnist", "--json")
-    assert status == 1
-    assert [ok for _, ok, _ in json.loads(out)] == [False] * 4
-    assert err == "bitspike: mnist is damaged; run: bitspike data fetch mnist\n"
-    assert cli("data", "verify", "mnist")[1].count("BAD ") == 4
-
-
-def test_data_info_in_words(here, cli):
-    status, out, _ = cli("data", "info", "coding")
-    assert status == 0
-    assert "classes      1" in out
-    assert "events_per_sample" in out
-
-
-# ---- Presets and help
-
-
-def test_preset_list(here, cli):
-    _, out, _ = cli("preset", "list")
-    assert "fashion/annealed" in out
-    assert "88.12 / 87.92 / 0.22" in out
-    listed = json.loads(cli("preset", "list", "--json")[1])
-    assert len(listed) == 20
-    assert listed[4]["name"] == "mnist/float32"
-
-
-def test_preset_list_as_json_has_the_papers_figures(here, cli):
-    listed = {each["name"]: each for each in json.loads(cli("preset", "list", "--json")[1])}
-    assert listed["fashion/annealed"]["paper"]["best"] == 88.12
-
-
-def test_preset_show_is_an_experiment(here, cli):
-    _, out, _ = cli("preset", "show", "shd/annealed", *settings("train.lr=1"))
-    assert experiment(tomllib.loads(out), "shown") == with_values(preset("shd/annealed"), ["train.lr=1"])
-    _, out, _ = cli("preset", "show", "shd/annealed", "--json")
-    assert experiment(json.loads(out), "shown") == preset("shd/annealed")
-
-
 def test_preset_show_checks_a_file(here, cli):
     assert cli("preset", "show", "mine.toml")[0] == 0
     (here / "mine.toml").write_text(TOML.replace("beta", "betta"))
@@ -746,24 +639,6 @@ def test_preset_show_checks_a_file(here, cli):
     assert status == 1
     assert "mine.toml: " in err
     assert "no field is named 'net.betta'; did you mean 'net.beta'?" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], ["train", "evaluate", "preset", "data", "reproduce"]),
-        (["train"], ["--out", "--seed", "--trials", "--epochs", "--device", "--resume", "--set", "--json", "torchrun"]),
-        (["evaluate"], ["RUN", "--split", "--device", "--json"]),
-        (["preset"], ["list", "show"]),
-        (["data"], ["list", "fetch", "verify", "info"]),
-        (["data", "fetch"], ["--from", "--json"]),
-    ],
-)
-def test_help_names_everything(arguments, words, here, cli):
-    status, out, _ = cli(*arguments, "--help")
-    assert status == 0
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)  # typer colours its help wherever it thinks itself in a CI
-    assert all(word in plain for word in words)
 
 
 # ---- The trainer against the coding task's own loop

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.cli import main
 from bitspike.data import load
 from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
@@ -40,29 +39,16 @@ tensorboard = false
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """An empty folder, with a data root of its own, in which a user works."""
-    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "root"))
-    monkeypatch.delenv("BITSPIKE_DEBUG", raising=False)
-    monkeypatch.setattr("bitspike.data.roots.LOCAL", ())  # copies that this machine may have
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    return tmp_path / "work"
+def here(workplace):
+    return workplace
 
 
 @pytest.fixture
-def bitspike(monkeypatch, capsys):
+def bitspike(cli):
     """`bitspike ARGUMENTS`: the exit status, stdout, and the last line of stderr."""
 
     def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["bitspike", *map(str, arguments)])
-        try:
-            main()
-            status = 0
-        except SystemExit as stop:
-            status = stop.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
+        status, out, err = cli(*arguments)
         return status, out, (err.strip().splitlines() or [""])[-1]
 
     return call
