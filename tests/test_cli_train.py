@@ -21,7 +21,7 @@ from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.files import locked
 from bitspike.train import loop
 from bitspike.train.run_folder import RunFolder
-from data_files import fake_mnist, write_npz
+from data_files import event_arrays, fake_mnist, write_npz
 
 TOML = """
 title = "Three rows"
