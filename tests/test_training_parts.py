@@ -12,7 +12,8 @@ from bitspike import build, count_loss
 from bitspike.data.coding import target_trace
 from bitspike.data.samples import frames_from_dense
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
-from bitspike.nn.sharding import Dropout, Shard, set_shard
+from bitspike.nn.dropout import Dropout
+from bitspike.nn.sharding import Shard, set_shard
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import evaluate

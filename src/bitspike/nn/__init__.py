@@ -1,7 +1,8 @@
 """Thin modules: synapses of one bit, neuron layers, and networks from the paper's notation."""
 
+from bitspike.nn.block import Block
 from bitspike.nn.initial import initialize
-from bitspike.nn.network import Block, SpikingNetwork, build
+from bitspike.nn.network import Observed, SpikingNetwork, build
 from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
@@ -12,6 +13,7 @@ __all__ = [
     "BinaryLinear",
     "Block",
     "LIF",
+    "Observed",
     "RecurrentLIF",
     "SharedBatchNorm2d",
     "SpikingNetwork",

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from bitspike.nn.block import Block
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse
-from bitspike.nn.sharding import Dropout
-from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState
 from bitspike.ops.checks import NotFiniteError, require_steps
 
@@ -23,48 +23,20 @@ _POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
 _NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatchNorm2d, "shared": SharedBatchNorm2d}
 
 
-class Block(nn.Module):
-    """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once."""
+class Observed:
+    """The last layer's output, and on demand how often each neuron of every layer fired."""
 
-    def __init__(
-        self,
-        synapse: BinaryConv2d | BinaryLinear,
-        lif: LIF,
-        *,
-        pools: Sequence[nn.Module] = (),
-        norm: StepBatchNorm2d | SharedBatchNorm2d | None = None,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.synapse = synapse
-        self.pools = nn.ModuleList(pools)
-        self.norm = norm
-        self.dropout = Dropout(dropout)
-        self.lif = lif
+    def __init__(self, output: LIFOutput, hidden: Sequence[Tensor], *, counted: bool) -> None:
+        self.output = output
+        self._hidden = hidden  # spikes `[T, B, ...]`, or if counted their sums over time `[B, ...]`
+        self._counted = counted
 
-    def forward(
-        self,
-        x: Tensor,
-        state: LIFState | None = None,
-        *,
-        steps: int | None = None,
-        keep_membrane: bool = True,
-    ) -> LIFOutput:
-        """`x` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` whose current is then computed only once."""
-        if isinstance(self.synapse, BinaryLinear):
-            x = x.flatten(1 if steps is not None else 2)
-        current: Tensor = self.synapse(x)
-        for pool in self.pools:
-            current = per_step(pool, current)
-        if self.norm is not None:
-            current = self.norm(current, steps or 1)
-        if self.dropout.p > 0 and self.training:
-            if steps is not None:  # every step draws its own mask, so the current is constant no longer
-                current = current.expand(steps, *current.shape)
-                steps = None
-            current = self.dropout(current)
-        out: LIFOutput = self.lif(current, state, steps=steps, keep_membrane=keep_membrane)
-        return out
+    def counts(self) -> tuple[Tensor, ...]:
+        """Spikes of each neuron for each sample, `[B, ...]` float32 a layer, without gradient."""
+        with torch.no_grad():
+            spikes = [self.output.spikes] if self._counted else [*self._hidden, self.output.spikes]
+            known = [hidden.float() for hidden in self._hidden] if self._counted else []
+            return (*known, *(layer.sum(0, dtype=torch.float32) for layer in spikes))
 
 
 class SpikingNetwork(nn.Module):
@@ -82,6 +54,11 @@ class SpikingNetwork(nn.Module):
         """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence."""
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._recordings))[-1]
 
+    def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
+        """As calling the network, with every layer's spike counts beside the output: what training looks at."""
+        outputs = self.run(x, steps=steps, keep_hidden_membrane=False)
+        return Observed(outputs[-1], [output.spikes for output in outputs[:-1]], counted=False)
+
     def run(
         self,
         x: Tensor,
@@ -96,6 +73,8 @@ class SpikingNetwork(nn.Module):
             states = [None] * len(self.layers)
         if len(states) != len(self.layers):
             raise ValueError(f"SpikingNetwork: states must be one a layer, {len(self.layers)}, but are {len(states)}")
+        if not x.is_floating_point():
+            x = x.to(next(self.parameters()).dtype)
         outputs: list[LIFOutput] = []
         for name, layer, state in zip(self.neuron_names(), self.layers, states, strict=True):
             keep = keep_hidden_membrane or layer is self.layers[-1]
@@ -137,13 +116,13 @@ class SpikingNetwork(nn.Module):
                 f"SpikingNetwork: input must be [B, {inner}] (static) or [T, B, {inner}] (a sequence), "
                 f"but has shape {list(x.shape)}"
             )
-        if not x.is_floating_point():
+        if not x.is_floating_point() and not (x.dtype == torch.uint8 and extra == 2):
             raise TypeError(
-                f"SpikingNetwork: input must be floating point, but has dtype {x.dtype}; "
-                "call x.float() first (and divide images by 255)"
+                f"SpikingNetwork: input must be floating point (or, a sequence of event counts, uint8), but has dtype "
+                f"{x.dtype}; call x.float() first (and divide images by 255)"
             )
         weight = next(self.parameters()).dtype
-        if x.dtype != weight and not torch.is_autocast_enabled(x.device.type):
+        if x.is_floating_point() and x.dtype != weight and not torch.is_autocast_enabled(x.device.type):
             raise TypeError(f"SpikingNetwork: input is {x.dtype} but the weights are {weight}; call x.to({weight})")
         if steps is not None:
             require_steps("SpikingNetwork", steps)
@@ -223,9 +202,10 @@ def build(
                 neurons(i, layer),
                 pools=[_POOLS[pool.kind](pool.size) for pool in layer.pools],
                 norm=_NORMS[norm](layer.filters) if norm else None,
+                index=i,
             )
         synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)
-        return Block(synapse, neurons(i, layer), dropout=dropouts[i])
+        return Block(synapse, neurons(i, layer), dropout=dropouts[i], index=i)
 
     # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
     with torch.random.fork_rng(devices=[], enabled=generator is not None):

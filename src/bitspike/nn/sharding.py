@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 
@@ -20,23 +19,6 @@ class Shard:
     stop: int
     total: int
     sum: Callable[[Tensor], Tensor]
-
-
-class Dropout(nn.Dropout):
-    """nn.Dropout on `[T, B, ...]`; with a shard, the mask is drawn for the whole batch and this process's rows taken.
-
-    All processes draw from the same seed, so the mask is that of one process with the whole batch (on a GPU one
-    process draws otherwise, so there only processes agree among themselves).
-    """
-
-    shard: Shard | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.shard is None or not self.training or self.p == 0:
-            return super().forward(x)
-        kept = torch.empty(x.shape[0], self.shard.total, *x.shape[2:], device=x.device, dtype=x.dtype)
-        kept.bernoulli_(1 - self.p).div_(1 - self.p)
-        return x * kept[:, self.shard.start : self.shard.stop]
 
 
 def set_shard(net: nn.Module, shard: Shard | None) -> None:

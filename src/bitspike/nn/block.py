@@ -1,0 +1,58 @@
+"""One layer of a network, time-parallel: synapse, pools, batch norm, dropout, neurons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from bitspike.nn.dropout import Dropout
+from bitspike.nn.neurons import LIF
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
+from bitspike.ops import LIFOutput, LIFState
+
+
+class Block(nn.Module):
+    """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once."""
+
+    def __init__(
+        self,
+        synapse: BinaryConv2d | BinaryLinear,
+        lif: LIF,
+        *,
+        pools: Sequence[nn.Module] = (),
+        norm: StepBatchNorm2d | SharedBatchNorm2d | None = None,
+        dropout: float = 0.0,
+        index: int = 0,
+    ) -> None:
+        super().__init__()
+        self.synapse = synapse
+        self.pools = nn.ModuleList(pools)
+        self.norm = norm
+        self.dropout = Dropout(dropout, index)
+        self.lif = lif
+
+    def forward(
+        self,
+        x: Tensor,
+        state: LIFState | None = None,
+        *,
+        steps: int | None = None,
+        keep_membrane: bool = True,
+    ) -> LIFOutput:
+        """`x` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` whose current is then computed only once."""
+        if isinstance(self.synapse, BinaryLinear):
+            x = x.flatten(1 if steps is not None else 2)
+        current: Tensor = self.synapse(x)
+        for pool in self.pools:
+            current = per_step(pool, current)
+        if self.norm is not None:
+            current = self.norm(current, steps or 1)
+        if self.dropout.p > 0 and self.training:
+            if steps is not None:  # every step draws its own mask, so the current is constant no longer
+                current = current.expand(steps, *current.shape)
+                steps = None
+            current = self.dropout(current)
+        out: LIFOutput = self.lif(current, state, steps=steps, keep_membrane=keep_membrane)
+        return out

@@ -1,0 +1,43 @@
+"""Dropout on the current of a layer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bitspike.nn.sharding import Shard
+from bitspike.ops.dropout import dropout
+
+
+class Dropout(nn.Dropout):
+    """nn.Dropout on `[T, B, ...]`; with a `key` (one int64 tensor), the mask is a function of key, layer and place.
+
+    With a shard, the mask is drawn for the whole batch and this process's rows taken. All processes draw from the same
+    seed, so the mask is that of one process with the whole batch (without a key on a GPU one process draws otherwise, so
+    there only processes agree among themselves).
+    """
+
+    shard: Shard | None = None
+    key: Tensor | None = None
+
+    def __init__(self, p: float = 0.5, layer: int = 0) -> None:
+        super().__init__(p)
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        if self.key is not None:
+            return dropout(x, self.p, self.key, self.layer, self.shard.start if self.shard else 0)
+        if self.shard is None:
+            return super().forward(x)
+        kept = torch.empty(x.shape[0], self.shard.total, *x.shape[2:], device=x.device, dtype=x.dtype)
+        kept.bernoulli_(1 - self.p).div_(1 - self.p)
+        return x * kept[:, self.shard.start : self.shard.stop]
+
+
+def set_dropout_key(net: nn.Module, key: Tensor | None) -> None:
+    """Let every dropout of `net` draw from `key`, which may be rewritten in place between iterations; None: torch's."""
+    for module in net.modules():
+        if isinstance(module, Dropout):
+            module.key = key
