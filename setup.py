@@ -1,21 +1,31 @@
 """Only what pyproject.toml cannot say: the C kernels, built where there is a compiler and done without elsewhere."""
 
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 
 # PyTorch's Linux builds bring libgomp: with OpenMP the kernels share its threads instead of fighting them.
 threads = ["-fopenmp"] if sys.platform == "linux" else []
+ops = Path("src/bitspike/ops")
+
+
+def kernels(name: str, *sources: str) -> Extension:
+    """An extension of bitspike.ops; rebuilt when a header changes."""
+    return Extension(
+        f"bitspike.ops.{name}",
+        [str(ops / source) for source in sources],
+        depends=[str(header) for header in sorted(ops.glob("cpu/*.h"))],
+        # No contraction into fused multiply-adds: spikes must equal the plain definition bit for bit.
+        extra_compile_args=["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *threads],
+        extra_link_args=threads,
+        optional=True,
+    )
+
 
 setup(
     ext_modules=[
-        Extension(
-            "bitspike.ops._native",
-            ["src/bitspike/ops/native.c"],
-            # No contraction into fused multiply-adds: spikes must equal the plain definition bit for bit.
-            extra_compile_args=["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *threads],
-            extra_link_args=threads,
-            optional=True,
-        )
+        kernels("_native", "native.c"),
+        kernels("cpu._native", "cpu/pack.c", "cpu/dense.c", "cpu/conv.c", "cpu/norm.c"),
     ]
 )

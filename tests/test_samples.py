@@ -27,7 +27,9 @@ def test_a_batch_of_frames_is_the_dense_tensor_time_first(samples, steps, shape,
     x, labels = frames.batch(rows)
     assert x.dtype == torch.float32
     assert torch.equal(x, values[rows].transpose(0, 1).float())
-    assert torch.equal(frames._gathered(rows).view_as(x), x)  # the GPU's way
+    gathered = frames._gathered(rows)  # the GPU's way
+    assert gathered.dtype == torch.uint8
+    assert torch.equal(gathered.view_as(x), x.to(torch.uint8))
     assert torch.equal(labels, rows)
 
 

@@ -161,10 +161,10 @@ def test_an_evaluation_counts_what_a_loop_over_samples_counts():
 
 def test_the_first_gradient_that_is_not_finite_is_named():
     watch = FirstBad(["a", "b", "c"], torch.device("cpu"))
-    watch.look(torch.tensor([1.0, 2.0, 3.0]), 0)
+    watch.look(torch.tensor([1.0, 2.0, 3.0]), torch.tensor(0))
     assert watch.found() is None
-    watch.look(torch.tensor([1.0, math.nan, math.inf]), 4)
-    watch.look(torch.tensor([math.nan, math.nan, 1.0]), 5)
+    watch.look(torch.tensor([1.0, math.nan, math.inf]), torch.tensor(4))
+    watch.look(torch.tensor([math.nan, math.nan, 1.0]), torch.tensor(5))
     assert watch.found() == ("c", 4)  # the layer nearest to the loss
 
 

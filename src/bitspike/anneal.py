@@ -25,6 +25,10 @@ class _Ours:
     def write(module: Any, theta: float, initial: float) -> None:
         module.set_theta(theta, initial=initial)
 
+    @staticmethod
+    def buffers(module: Any) -> list[Tensor]:
+        return [module.theta, *([module.theta_grad] if module.surrogate_center == "current" else [])]
+
 
 class _Attribute:
     """A peer's layer: a number or tensor under some name."""
@@ -45,6 +49,15 @@ class _Attribute:
         if not value.is_floating_point():  # snnTorch keeps threshold=1 as a whole number
             setattr(module, self.name, value.float())
         getattr(module, self.name).fill_(theta)  # in place: a learnable threshold stays the optimizer's parameter
+
+    def buffers(self, module: Any) -> list[Tensor]:
+        value = getattr(module, self.name)
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"ThresholdAnnealing: the {self.name} of a {type(module).__name__} must be a tensor to be written by "
+                f"others, but is {value!r}; call step() instead"
+            )
+        return [value]
 
 
 _Access = _Ours | _Attribute
@@ -130,6 +143,23 @@ class ThresholdAnnealing:
         self._step += 1
         self._finished = False
         self._write()
+
+    def buffers(self) -> list[Tensor]:
+        """The tensors that `step()` writes, for a training step that does it itself, as one in a CUDA graph."""
+        return [buffer for name in self._schedules for buffer in self._buffers(name)]
+
+    def values(self, step: int) -> list[float]:
+        """What `buffers()` hold after `step` iterations, a number each."""
+        return [theta for name, s in self._schedules.items() for theta in [s(step)] * len(self._buffers(name))]
+
+    def passed(self, steps: int = 1) -> None:
+        """So many iterations have passed, which wrote the thresholds (`values`) themselves."""
+        self._step += steps
+        self._finished = False
+
+    def _buffers(self, name: str) -> list[Tensor]:
+        module, access = self._layers[name]
+        return access.buffers(module)
 
     def finish(self) -> AbstractContextManager[Any]:
         """Write the final thresholds, as the paper uses at test time.

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from bitspike.cli import data, preset, reproduce, train  # noqa: F401  (each adds its commands)
+from bitspike.cli import bench, data, preset, reproduce, train  # noqa: F401  (each adds its commands)
 from bitspike.cli.app import app
 
 __all__ = ["app", "main"]

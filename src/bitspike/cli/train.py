@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -32,12 +33,22 @@ Set = Annotated[
 ]
 
 
+REFRESH = 0.1  # seconds between moves of the bar: an iteration may take less than one
+
+
 class Device(StrEnum):
     """Where to compute."""
 
     auto = "auto"
     cpu = "cpu"
     cuda = "cuda"
+
+
+class Graph(StrEnum):
+    """Whether training iterations become one launch."""
+
+    auto = "auto"
+    off = "off"
 
 
 class Split(StrEnum):
@@ -58,6 +69,9 @@ def train(
     trials: Annotated[int | None, typer.Option(min=1, help="Train so many times, with seeds seed, seed+1, ...")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs.")] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    graph: Annotated[
+        Graph, typer.Option(help="On a GPU, replay whole iterations from a CUDA graph where that works: equal numbers.")
+    ] = Graph.auto,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     set_: Set = None,
     as_json: AsJson = False,
@@ -81,6 +95,7 @@ def train(
         setting = Setting(
             device=choose_device(device.value),
             resume=resume,
+            graph=graph.value,
             command=shlex.join(["bitspike", *sys.argv[1:]]),
             listener=told.listener(interrupted),
             progress=told.begin,
@@ -193,6 +208,8 @@ class _Told:
     def __init__(self, shown: Progress, spec: Experiment) -> None:
         self.shown, self.spec = shown, spec
         self.task: Any = None
+        self.watched: Mapping[str, Any] | None = None
+        self.waiting, self.moved_at = 0, 0.0  # iterations that the bar has yet to show, and when it last moved
 
     def begin(self, stage: str, steps: int) -> Any:
         task = self.shown.add_task(stage, total=steps, figures="")
@@ -218,7 +235,7 @@ class _Told:
         self.shown.console.print(message, highlight=False, soft_wrap=True, markup=False)
 
     def listener(self, interrupted: list[bool]) -> Any:
-        from bitspike.train.loop import Listener
+        from bitspike.train.progress import Listener
 
         return Listener(
             epoch_begins=self.epoch_begins,
@@ -226,6 +243,7 @@ class _Told:
             evaluation_begins=self.evaluation_begins,
             epoch_ends=self.epoch_ends,
             warning=lambda message: self.say(f"warning: {message}"),
+            note=self.say,
             interrupted=lambda: bool(interrupted),
         )
 
@@ -233,12 +251,19 @@ class _Told:
         title = f"epoch {epoch}/{self.spec.train.epochs}"
         if self.task is None:
             self.task = self.shown.add_task(title, total=iterations, figures="")
+        self.waiting, self.watched = 0, None
         self.shown.reset(self.task, total=iterations, completed=done, description=title)
 
     def iteration(self, watched: Mapping[str, Any] | None) -> None:
-        if watched is not None:
-            self.shown.update(self.task, figures=_figures(watched["accuracy"], watched["loss"], watched))
-        self.shown.advance(self.task)
+        if self.shown.disable:
+            return
+        self.waiting += 1
+        self.watched = watched or self.watched
+        if (now := time.monotonic()) - self.moved_at < REFRESH:
+            return
+        figures = _figures(self.watched["accuracy"], self.watched["loss"], self.watched) if self.watched else ""
+        self.shown.update(self.task, advance=self.waiting, figures=figures)
+        self.waiting, self.moved_at = 0, now
 
     def evaluation_begins(self, batches: int) -> Callable[[], None]:
         self.shown.reset(self.task, total=batches, description="evaluating")
@@ -251,8 +276,15 @@ class _Told:
         self.say(
             f"epoch {row['epoch']:>3}  train {row['train_accuracy']:6.2%}  "
             f"{on} {_figures(row[f'{on}_accuracy'], row[f'{on}_loss'], row)}  "
-            f"{timing['train_seconds']:.1f} + {timing['evaluate_seconds']:.1f} s, data {timing['data_share']:.1%}"
+            f"{_seconds(timing)}"
         )
+
+
+def _seconds(timing: Mapping[str, float | None]) -> str:
+    """Of training and evaluation; within a CUDA graph nobody knows what loading data took."""
+    share = timing["data_share"]
+    spent = f"{timing['train_seconds']:.1f} + {timing['evaluate_seconds']:.1f} s"
+    return spent if share is None else f"{spent}, data {share:.1%}"
 
 
 class _Mute(_Told):

@@ -89,7 +89,7 @@ class Frames:
         return replace(self, **chosen)
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """`[T, B, *shape]` float32 counts and labels `[B]`, made where the samples are."""
+        """`[T, B, *shape]` counts and labels `[B]`, made where the samples are: float32 on a CPU, uint8 on a GPU."""
         counts = self._copied(rows) if rows.device.type == "cpu" else self._gathered(rows)
         return counts.view(self.steps, len(rows), *self.shape), self.labels[rows]
 
@@ -108,7 +108,7 @@ class Frames:
         return out
 
     def _gathered(self, rows: Tensor) -> Tensor:
-        """All samples at once, padded to the longest: on a GPU, so that nothing waits for it."""
+        """All samples at once, padded to the longest, in uint8: on a GPU, so that nothing waits for it."""
         size, batch = torch.Size(self.shape).numel(), len(rows)
         place = torch.arange(self.longest, device=rows.device)
         lengths = self.lengths[rows, None]
@@ -118,8 +118,8 @@ class Frames:
         t = index // size
         row = torch.arange(batch, device=rows.device)[:, None]
         target = torch.where(held, index + t * (batch - 1) * size + row * size, self.steps * batch * size)
-        out = torch.zeros(self.steps * batch * size + 1, device=rows.device)
-        _put(out, target.flatten(), self.count[at].flatten().float())
+        out = torch.zeros(self.steps * batch * size + 1, dtype=torch.uint8, device=rows.device)
+        _put(out, target.flatten(), self.count[at].flatten())
         return out[:-1]
 
 

@@ -17,7 +17,7 @@ from bitspike.data.samples import Dataset, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
-from bitspike.train.loop import Listener
+from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
 from bitspike.train.tasks import CountTask, Task, TraceTask
 
@@ -37,6 +37,7 @@ class Setting:
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     resume: bool = False
+    graph: Literal["auto", "off"] = "auto"  # whether iterations are replayed from a CUDA graph
     command: str = "bitspike.experiments.runs"
     data_root: Path | None = None
     listener: Listener = field(default_factory=Listener)

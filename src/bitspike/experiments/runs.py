@@ -117,6 +117,7 @@ def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[
             identity=identity(spec, data),
             world=world,
             listener=setting.listener,
+            graph=setting.graph == "auto",
         )
         with _alone(folder, world):
             if (done := _prepare(spec, folder, setting, world)) is not None:  # another may have been here since
@@ -166,6 +167,7 @@ def _summarize(
         "versions": versions(),
         "device": str(setting.device),
         "processes": world.size,
+        "graph": trainer.graph,
         "seconds": round(progress.seconds, 3),
         "test_seconds": round(time.perf_counter() - began, 3),
         "peak_memory_mb": peak_memory_mb(setting.device),

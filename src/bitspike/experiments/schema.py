@@ -68,7 +68,7 @@ class NetConfig(Config):
     steps: Positive = 100  # how long a static input is shown
     learn_beta: Truth = False
     recurrent: Truth = False
-    backend: Literal["auto", "reference", "torch", "c"] = "auto"
+    backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"
 
     def schedules(self, layers: int) -> list[Schedule]:
         """One schedule a neuron layer."""

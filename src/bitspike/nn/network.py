@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
+from bitspike.nn import fused
 from bitspike.nn.block import Block
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
@@ -48,14 +49,34 @@ class SpikingNetwork(nn.Module):
         self.input_shape = input_shape
         self.steps = steps
         self.notation = notation
+        self.recompute = False  # on a GPU: keep only hidden spikes for backward, and make the rest again
         self._recordings: list[dict[str, LIFOutput]] = []
 
     def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
         """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence."""
+        if not self._recordings and self._fused(x):
+            return self._run_fused(x, steps)[0]
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._recordings))[-1]
+
+    def unfused(self, x: Tensor) -> str | None:
+        """Why the network does not run as fused kernels on `x`; None if it does."""
+        return fused.refusal(self._blocks(), x)
+
+    def _fused(self, x: Tensor) -> bool:
+        return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None
+
+    def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, tuple[Tensor, ...]]:
+        steps = self._steps(x, steps)
+        return fused.run(self._blocks(), x, steps, recompute=self.recompute)
+
+    def _blocks(self) -> list[Block]:
+        return cast(list[Block], list(self.layers))
 
     def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
         """As calling the network, with every layer's spike counts beside the output: what training looks at."""
+        if self._fused(x):
+            output, counts = self._run_fused(x, steps)
+            return Observed(output, counts, counted=True)
         outputs = self.run(x, steps=steps, keep_hidden_membrane=False)
         return Observed(outputs[-1], [output.spikes for output in outputs[:-1]], counted=False)
 

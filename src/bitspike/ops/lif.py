@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import torch
@@ -13,8 +14,8 @@ from torch import Tensor
 
 from bitspike.ops import checks
 
-Backend = Literal["auto", "reference", "torch", "c"]
-BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c")
+Backend = Literal["auto", "reference", "torch", "c", "triton"]
+BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c", "triton")
 
 
 class LIFState(NamedTuple):
@@ -51,7 +52,7 @@ class Adaptation:
             raise ValueError(f"Adaptation: strength must be a finite number >= 0, but is {self.strength!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scan:
     """A checked call of `lif`: what every backend computes from. Tensors have the membrane's dtype."""
 
@@ -62,10 +63,21 @@ class Scan:
     theta: Tensor
     center: Tensor  # of the surrogate
     slope: float
-    state: LIFState
+    start: LIFState | None  # None: at rest
     recurrent: Tensor | None
     adaptation: Adaptation | None
     keep_membrane: bool
+
+    @cached_property
+    def state(self) -> LIFState:
+        """What to start from, with zeros for a neuron at rest: made when asked for, since not every backend does."""
+        if self.start is not None:
+            return self.start
+
+        def rest() -> Tensor:
+            return torch.zeros(self.shape, dtype=self.dtype, device=self.current.device)
+
+        return LIFState(rest(), rest(), rest() if self.adaptation else None)
 
     @property
     def shape(self) -> torch.Size:
@@ -75,7 +87,7 @@ class Scan:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the membrane: at least float32, so that half precision only stores."""
-        return self.state.membrane.dtype
+        return torch.promote_types(self.current.dtype, torch.float32)
 
 
 def lif(
@@ -115,21 +127,23 @@ def lif(
 
 
 def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
-    from bitspike.ops import lif_c, lif_reference, lif_torch
+    from bitspike.ops import lif_c, lif_reference, lif_torch, lif_triton
 
     origin = "backend"
     if name == "auto" and (forced := os.environ.get("BITSPIKE_BACKEND")):
         name, origin = forced, "backend (from BITSPIKE_BACKEND)"
+    fast = {"c": lif_c, "triton": lif_triton}
     if name == "auto":
-        name = "c" if lif_c.refusal(scan) is None else "torch"
+        best = "triton" if scan.current.is_cuda else "c"
+        name = best if fast[best].refusal(scan) is None else "torch"
     if name == "reference":
         return lif_reference.run
     if name == "torch":
         return lif_torch.run
-    if name == "c":
-        if reason := lif_c.refusal(scan):
-            raise ValueError(f"lif: {origin} 'c' cannot run this call: {reason}; use 'auto'")
-        return lif_c.run
+    if name in fast:
+        if reason := fast[name].refusal(scan):
+            raise ValueError(f"lif: {origin} {name!r} cannot run this call: {reason}; use 'auto'")
+        return fast[name].run
     raise ValueError(f"lif: {origin} must be one of {', '.join(BACKENDS)}, but is {name!r}")
 
 
@@ -172,7 +186,7 @@ def _checked(
         theta=theta_t,
         center=center,
         slope=float(slope),
-        state=_state(state, shape, dtype, current.device, adaptation),
+        start=_state(state, shape, dtype, current.device, adaptation),
         recurrent=None if recurrent is None else recurrent.to(dtype),
         adaptation=adaptation,
         keep_membrane=keep_membrane,
@@ -185,14 +199,10 @@ def _state(
     dtype: torch.dtype,
     device: torch.device,
     adaptation: Adaptation | None,
-) -> LIFState:
-    """The state to start from, in the membrane's dtype: at rest where none is given."""
-
-    def rest() -> Tensor:
-        return torch.zeros(shape, dtype=dtype, device=device)
-
+) -> LIFState | None:
+    """The state to start from, in the membrane's dtype; None to start at rest."""
     if state is None:
-        return LIFState(rest(), rest(), rest() if adaptation else None)
+        return None
     if not isinstance(state, LIFState):
         raise TypeError(
             f"lif: state must be a LIFState, but is a {type(state).__name__}; "
@@ -203,5 +213,6 @@ def _state(
             checks.require_state(name, value, shape, device)
     level = None
     if adaptation is not None:
-        level = rest() if state.adaptation is None else state.adaptation.to(dtype)
+        rested = torch.zeros(shape, dtype=dtype, device=device)
+        level = rested if state.adaptation is None else state.adaptation.to(dtype)
     return LIFState(state.membrane.to(dtype), state.spikes.to(dtype), level)

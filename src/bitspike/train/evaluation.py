@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
-from bitspike.ops import LIFOutput
+from bitspike.train.numerics import as_input
 from bitspike.train.tasks import Task
 from bitspike.train.world import World
 
@@ -28,12 +28,10 @@ class Evaluation:
     correct_by_label: dict[int, tuple[int, int]]  # label: right, all
 
 
-def fired(output: LIFOutput) -> tuple[Tensor, Tensor]:
-    """Which neurons fired for any sample, `[...]`, and how many spikes there were, in float64."""
-    counts = output.spikes.sum(0, dtype=torch.float32)
-    return counts.amax(0) > 0 if len(counts) else counts.new_zeros(
-        counts.shape[1:], dtype=torch.bool
-    ), counts.double().sum()
+def fired(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Which neurons fired for any sample, `[...]`, and how many spikes there were, in float64; counts `[B, ...]`."""
+    alive = counts.amax(0) > 0 if len(counts) else torch.zeros_like(counts.sum(0), dtype=torch.bool)
+    return alive, counts.double().sum()
 
 
 @torch.no_grad()
@@ -60,11 +58,11 @@ def evaluate(
         for at in range(start, max(stop, start + 1), batch):  # once without samples, for the shapes of masks
             rows = torch.arange(at, min(at + batch, stop), device=device)
             x, labels = samples.batch(rows)
-            outputs = net.run(x.to(weight.dtype), keep_hidden_membrane=False)
-            right[rows] = task.correct(outputs[-1], labels).float()
+            observed = net.observe(as_input(x, weight.dtype))
+            right[at : at + len(rows)] = task.correct(observed.output, labels)
             if len(rows):
-                sums[0] += task.loss(outputs[-1], labels).double() * len(rows)
-            seen = [fired(output) for output in outputs]
+                sums[0] += task.loss(observed.output, labels).double() * len(rows)
+            seen = [fired(counts) for counts in observed.counts()]
             spikes += torch.stack([count for _, count in seen])
             masks = [mask for mask, _ in seen]
             alive = [a | b for a, b in zip(alive, masks, strict=True)] if alive else masks
@@ -76,17 +74,22 @@ def evaluate(
     for total in (sums, spikes, right):
         world.sum_(total)
     sums[1] = right.double().sum()
-    loss, correct = (sums / len(samples)).tolist()
+    awake = torch.stack([mask.mean() for mask in alive]).double()
+    # one transfer: each waits for the device
+    figures = torch.cat((sums / len(samples), spikes / len(samples), awake)).tolist()
+    layers = len(net.layers)
     return Evaluation(
-        loss,
-        correct,
-        [1 - mask.mean().item() for mask in alive],
-        (spikes / len(samples)).tolist(),
+        figures[0],
+        figures[1],
+        [1 - share for share in figures[2 + layers :]],
+        figures[2 : 2 + layers],
         len(samples),
-        _by_label(samples.labels, right),
+        _by_label(samples.labels.cpu(), right.cpu()),
     )
 
 
 def _by_label(labels: Tensor, right: Tensor) -> dict[int, tuple[int, int]]:
-    labels, right = labels.cpu(), right.cpu()
-    return {int(label): (int(right[labels == label].sum()), int((labels == label).sum())) for label in labels.unique()}
+    counts, hits = torch.bincount(labels), torch.bincount(labels, right)
+    return {
+        label: (int(hit), n) for label, (hit, n) in enumerate(zip(hits.tolist(), counts.tolist(), strict=True)) if n
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,10 @@ class FirstBad:
         self.names = list(names)
         self.first = torch.full((len(names),), -1, dtype=torch.int64, device=device)
 
-    def look(self, norms: Tensor, step: int) -> None:
-        """Note the parameters whose gradient norm is not finite at `step`."""
-        self.first = torch.where((self.first < 0) & ~norms.isfinite(), step, self.first)
+    def look(self, norms: Tensor, step: Tensor) -> None:
+        """Note the parameters whose gradient norm is not finite at `step`, which is on the device too."""
+        known = (norms < math.inf) | (self.first >= 0)  # NaN is not below infinity
+        torch.where(known, self.first, step, out=self.first)
 
     def found(self) -> tuple[str, int] | None:
         """The parameter that went first, and when."""

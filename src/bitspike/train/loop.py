@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,58 +13,24 @@ from torch import Tensor
 from bitspike.anneal import ThresholdAnnealing
 from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
+from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
-from bitspike.ops import LIFOutput
 from bitspike.ops.checks import NotFiniteError
 from bitspike.schedules import Schedule
 from bitspike.train.checkpoint import load_checkpoint, save_checkpoint, save_weights
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import Evaluation, evaluate, fired
-from bitspike.train.health import FirstBad, SilentLayers, dead_message, nan_message
+from bitspike.train.health import SilentLayers, dead_message, nan_message
+from bitspike.train.iteration import Iteration
 from bitspike.train.numerics import cast, dtype_of
-from bitspike.train.optim import (
-    clip_gradients,
-    clip_weights,
-    gradient_norms,
-    learning_rate,
-    make_optimizer,
-    set_learning_rate,
-)
+from bitspike.train.optim import learning_rate, load_optimizer, optimizer_state
+from bitspike.train.progress import Ending, Listener, Progress
 from bitspike.train.run_folder import Board, Row, RunFolder
-from bitspike.train.seeds import mixed, order
-from bitspike.train.stopwatch import Stopwatch
 from bitspike.train.tasks import Task
 from bitspike.train.world import World
 
-Ending = Literal["epochs", "patience", "dead", "nan", "interrupted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who is told how a run goes; all do nothing unless given."""
-
-    epoch_begins: Callable[[int, int, int], object] = lambda epoch, iterations, done: None
-    iteration: Callable[[Mapping[str, Any] | None], object] = lambda watched: None
-    evaluation_begins: Callable[[int], Callable[[], object]] = lambda batches: lambda: None
-    epoch_ends: Callable[[Row], object] = lambda row: None
-    warning: Callable[[str], object] = lambda message: None
-    interrupted: Callable[[], bool] = lambda: False
-
-
-@dataclass(slots=True)
-class Progress:
-    """Where a run is; all of it goes into the checkpoint."""
-
-    epoch: int = 0  # finished
-    iteration: int = 0  # of the epoch in work
-    step: int = 0  # iterations so far
-    best_epoch: int = 0  # of equally accurate ones, that with the lowest loss
-    best_accuracy: float = -1.0
-    best_loss: float = math.inf
-    improved_epoch: int = 0  # the last with a better accuracy: what patience counts from
-    seconds: float = 0.0
-    rows: list[Row] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+__all__ = ["Listener", "Progress", "Trainer"]
 
 
 class Trainer:
@@ -87,104 +51,106 @@ class Trainer:
         identity: str = "",
         world: World = World(),  # noqa: B008
         listener: Listener = Listener(),  # noqa: B008
+        graph: bool = True,
     ) -> None:
         self.device = samples.labels.device
-        self.dtype = dtype_of(config.precision)
-        self.net = net.to(device=self.device, dtype=self.dtype)
+        self.net = net.to(device=self.device, dtype=dtype_of(config.precision))
         self.annealing = ThresholdAnnealing(self.net, schedules)  # after the cast: thresholds are written exactly
         self.task = task
         self.samples, self.chooser = samples, chooser
         self.config = config
         self.folder = folder
-        self.seed, self.repeat, self.identity = seed, repeat, identity
+        self.identity = identity
         self.world, self.listener = world, listener
         self.chosen_on = "test" if config.protocol == "paper" else "valid"
-        self.parameters = list(self.net.parameters())
-        self.optimizer = make_optimizer(self.net, config)
         self.progress = Progress()
-        self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         self.silent = SilentLayers(self.net.neuron_names())
-        self.sums = self._no_sums()
+        self.observed: Observed | None = None  # of the last iteration
         self._saved_at = self._counted_to = time.perf_counter()
         if min(len(samples), len(chooser), config.batch) < world.size:
             raise ValueError(f"train: {world.size} processes need at least as many samples and a batch of as many")
+        self.work = Iteration(
+            self.net, self.annealing, task, samples, config, seed=seed, repeat=repeat, world=world, graph=graph
+        )
+        self.optimizer, self.bad, self.sums = self.work.optimizer, self.work.bad, self.work.sums
+        self._expects_graph = graph and self.device.type == "cuda"
 
-    def _no_sums(self) -> Tensor:
-        return torch.zeros(3, dtype=torch.float64, device=self.device)  # loss * samples, right, samples
+    @property
+    def graph(self) -> bool | str:
+        """True if iterations are replayed from a CUDA graph; else why not."""
+        return self.work.captured.recorded or self.work.captured.reason or "too few iterations to record one"
 
     # One iteration
 
-    def step(self, rows: Tensor) -> tuple[LIFOutput, ...]:
-        """One batch: forward, backward, clips, optimizer, thresholds."""
-        progress, config = self.progress, self.config
-        torch.manual_seed(mixed(self.seed, "dropout", progress.step))
-        start, stop = self.world.share(len(rows))
-        set_shard(self.net, self.world.shard(len(rows)))
-        with self.watch:
-            x, labels = self.samples.batch(rows[start:stop])
-        with cast(config.precision, self.device):
-            outputs = self.net.run(x.to(self.dtype), keep_hidden_membrane=False)
-            if stop > start:
-                loss = self.task.loss(outputs[-1], labels) * ((stop - start) / len(rows))
-            else:  # no sample here: 0, whose backward still takes part in what processes exchange
-                loss = outputs[-1].spikes.sum()
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        self.world.sum_gradients(self.parameters)
-        norms = gradient_norms(self.parameters)
-        self.bad.look(norms, progress.step)
-        if config.grad_clip is not None:
-            clip_gradients(self.parameters, norms, config.grad_clip)
-        if config.weight_clip is not None:
-            clip_weights(self.parameters, config.weight_clip)
-        set_learning_rate(self.optimizer, learning_rate(config, progress.step))
-        self.optimizer.step()
-        self.annealing.step()
-        progress.step += 1
-        with torch.no_grad():
-            right = self.task.correct(outputs[-1], labels).sum()
-            self.sums += torch.stack(
-                (loss.double() * len(rows), right.double(), right.new_tensor(stop - start).double())
-            )
-        return outputs
+    def begin_epoch(self) -> None:
+        """Get ready for the rest of the epoch in work; `step()` then takes its iterations."""
+        self.work.begin(self.progress.epoch, self.progress.iteration, self.progress.step)
+
+    def step(self, count: int = 1) -> None:
+        """`count` iterations: forward, backward, clips, optimizer, thresholds; `observed` is what the last one saw."""
+        progress = self.progress
+        for _ in range(count):
+            self.observed = None  # frees its memory for the next, and in autograd the streams it was made on
+            self.observed = self.work.run(progress.iteration, progress.step)
+            self.annealing.passed()
+            progress.step += 1
+            progress.iteration += 1
 
     def train_epoch(self) -> bool:
         """The rest of the epoch in work; False if it was interrupted (and saved)."""
-        progress = self.progress
-        self.net.train()
-        self.watch = Stopwatch(self.device)
-        rows = order(len(self.samples), self.repeat, self.seed, progress.epoch).to(self.device)
-        batches = rows.split(self.config.batch)
-        self.listener.epoch_begins(progress.epoch + 1, len(batches), progress.iteration)
-        while progress.iteration < len(batches):
-            outputs = self.step(batches[progress.iteration])
-            progress.iteration += 1
+        progress, count = self.progress, self.work.count
+        self.begin_epoch()
+        self.listener.epoch_begins(progress.epoch + 1, count, progress.iteration)
+        while progress.iteration < count:
+            self.step(1)
             watched = progress.step % self.config.watch_every == 0 or progress.iteration == 1
-            self.listener.iteration(self._watch(outputs) if watched else None)
+            self.listener.iteration(self._watch() if watched else None)
             due = time.perf_counter() - self._saved_at > 60 * self.config.checkpoint_minutes
             stop, due = self._agreed(self.listener.interrupted(), due)
-            if stop and progress.iteration < len(batches):
+            if stop and progress.iteration < count:
                 self.save()
                 return False
             if due:
                 self.save()
+        self._tell_why_no_graph()
         return True
 
-    def _watch(self, outputs: tuple[LIFOutput, ...]) -> dict[str, Any]:
-        """Loss, accuracy, dead share and spikes of this batch, on this process."""
+    def _tell_why_no_graph(self) -> None:
+        """Once, and only where one could be expected."""
+        if self._expects_graph and (reason := self.work.captured.reason) is not None:
+            self.listener.note(f"iterations are launched one by one, not as a CUDA graph: {reason}")
+            self._expects_graph = False
+
+    def _watch(self) -> dict[str, Any]:
+        """Loss, accuracy, dead share and spikes of this batch, on this process, in one transfer."""
+        if self.observed is None:
+            raise RuntimeError("Trainer: no iteration has been made yet; call step() first")
         with torch.no_grad():
-            seen = [fired(output) for output in outputs]
-            dead = torch.stack([1 - alive.double().mean() for alive, _ in seen]).tolist()
-            spikes = (torch.stack([count for _, count in seen]) / max(outputs[0].spikes.shape[1], 1)).tolist()
-            loss, right, count = self.sums.tolist()
+            layers = self.observed.counts()
+            seen = [fired(counts) for counts in layers]
+            dead = torch.stack([1 - alive.double().mean() for alive, _ in seen])
+            spikes = torch.stack([count for _, count in seen]) / max(len(layers[0]), 1)
+            thetas = torch.stack(self._thetas()).double()
+            figures = torch.cat((self.sums, dead, spikes, thetas)).tolist()
+        (loss, right, count), rest, n = figures[:3], figures[3:], len(layers)
         count = count or 1  # where other processes hold all samples since the last checkpoint
         if self.world.size == 1:
-            self._notice_silence(dead, whole=False)
-        return {"loss": loss / count, "accuracy": right / count, "dead": dead, "spikes": spikes, "theta": self.thetas()}
+            self._notice_silence(rest[:n], whole=False)
+        return {
+            "loss": loss / count,
+            "accuracy": right / count,
+            "dead": rest[:n],
+            "spikes": rest[n : 2 * n],
+            "theta": rest[2 * n :],
+        }
+
+    def _thetas(self) -> list[Tensor]:
+        return [self.net.get_buffer(f"{name}.theta") for name in self.net.neuron_names()]
 
     def thetas(self) -> list[float]:
         """Of every neuron layer, now."""
-        return list(self.annealing.thresholds().values())
+        now: list[float] = torch.stack(self._thetas()).tolist()
+        return now
 
     # Epochs
 
@@ -217,6 +183,7 @@ class Trainer:
             self._warn_not_finite(str(error))
             return "nan"
         finally:
+            set_dropout_key(self.net, None)
             if board is not None:
                 board.close()
 
@@ -242,7 +209,8 @@ class Trainer:
             "timing": {
                 "train_seconds": trained - began,
                 "evaluate_seconds": now - trained,
-                "data_share": self.watch.seconds() / (trained - began),
+                # within a graph nothing can be timed
+                "data_share": None if self.work.captured.recorded else self.work.watch.seconds() / (trained - began),
             },
         }
         self._notice_silence(result.dead, whole=True)
@@ -252,7 +220,8 @@ class Trainer:
         if better:
             progress.best_epoch = progress.epoch
             progress.best_accuracy, progress.best_loss = result.accuracy, result.loss
-        progress.iteration, self.sums = 0, self._no_sums()
+        progress.iteration = 0
+        self.sums.zero_()
         progress.seconds += now - self._counted_to
         progress.rows.append(row)
         if self.world.first:
@@ -329,8 +298,9 @@ class Trainer:
             self.progress.seconds += self._saved_at - self._counted_to
             self._counted_to = self._saved_at
         if self.world.size > 1:  # sums are each process's own until the epoch ends
-            whole = self.world.sum_(self.sums.clone())
-            self.sums = whole if self.world.first else self._no_sums()
+            self.world.sum_(self.sums)
+            if not self.world.first:
+                self.sums.zero_()
         if not self.world.first:
             return
         progress = self.progress
@@ -340,7 +310,7 @@ class Trainer:
             {
                 "identity": self.identity,
                 "net": self.net.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
+                "optimizer": optimizer_state(self.optimizer),
                 "annealing": self.annealing.state_dict(),
                 "progress": state,
                 "sums": self.sums,
@@ -358,13 +328,14 @@ class Trainer:
             raise ValueError(f"{self.folder.last} belongs to another experiment; choose another --out")
         try:
             self.net.load_state_dict(state["net"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            load_optimizer(self.optimizer, state["optimizer"])
             self.annealing.load_state_dict(state["annealing"])
             self.progress = Progress(**state["progress"])
-            self.sums = state["sums"].to(self.device)
-            self.bad.first = state["first_bad"].to(self.device)
+            self.sums.copy_(state["sums"])
+            self.bad.first.copy_(state["first_bad"])
             self.silent.load(state["silent"])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise ValueError(f"{self.folder.last} does not fit this experiment: {error}") from None
         if not self.world.first:
-            self.sums = self._no_sums()
+            self.sums.zero_()
+        self.work.forget()

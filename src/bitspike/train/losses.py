@@ -36,7 +36,9 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
         )
     on, off = int(steps * correct), int(steps * incorrect)
     count = spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
-    target = F.one_hot(labels.long(), classes).to(count.dtype) * (on - off) + off
+    # as one_hot, which a GPU's deterministic mode makes of a sort
+    right = labels[:, None] == torch.arange(classes, device=labels.device)
+    target = right.to(count.dtype) * (on - off) + off
     return F.mse_loss(count, target) / steps
 
 

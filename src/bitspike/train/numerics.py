@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 from torch.utils import deterministic as _settings
 
 deterministic: Any = _settings  # its only member is set from outside
@@ -49,3 +50,8 @@ def dtype_of(precision: Precision) -> torch.dtype:
 def cast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
     """Autocast of synapses to bf16, where asked for."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+
+def as_input(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """In the network's dtype; event counts stay bytes, which the network takes as they are."""
+    return x if x.dtype == torch.uint8 else x.to(dtype)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +19,22 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.lr / 2 * (1 + math.cos(math.pi * step / config.half_period))
 
 
-def make_optimizer(net: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or SGD over all parameters."""
+def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = None) -> torch.optim.Optimizer:
+    """Adam or SGD over all parameters; its learning rate is read from `rate`, one float32 on the device, if given."""
     parameters = list(net.parameters())
+    on_gpu = parameters[0].is_cuda
+    fused = True if on_gpu else None  # one kernel for all, which reads a tensor's rate without waiting for it
+    made: torch.optim.Optimizer
     if config.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=config.lr, betas=config.betas, eps=config.eps)
-    return torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum)
+        made = torch.optim.Adam(
+            parameters, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused, capturable=on_gpu
+        )
+    else:
+        made = torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum, fused=fused)
+    if rate is not None:
+        for group in made.param_groups:
+            group["lr"] = rate
+    return made
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
@@ -32,23 +43,46 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
         group["lr"] = lr
 
 
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """For the checkpoint; without a learning rate that is read from elsewhere."""
+    state = optimizer.state_dict()
+    groups = [
+        {name: value for name, value in group.items() if not isinstance(value, Tensor)}
+        for group in state["param_groups"]
+    ]
+    return {**state, "param_groups": groups}
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Moments and counts from the checkpoint; how the optimizer computes, and on which device, stays its own."""
+    own = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+    groups = [{**saved, **mine} for saved, mine in zip(state["param_groups"], own, strict=True)]
+    optimizer.load_state_dict({**state, "param_groups": groups})
+    for group, mine in zip(optimizer.param_groups, own, strict=True):
+        group.update(mine)  # loading has copied the learning rate's tensor
+
+
 def gradient_norms(parameters: Sequence[nn.Parameter]) -> Tensor:
     """`[P]`: the norm of each parameter's gradient (0 where it has none)."""
+    grads = _gradients(parameters)
+    found = iter(torch._foreach_norm(grads) if grads else ())
     missing = parameters[0].new_zeros(())
-    return torch.stack([missing if p.grad is None else torch.linalg.vector_norm(p.grad) for p in parameters])
+    return torch.stack([missing if p.grad is None else next(found) for p in parameters])
 
 
 @torch.no_grad()
 def clip_gradients(parameters: Sequence[nn.Parameter], norms: Tensor, limit: float) -> None:
     """Scale all gradients so that their common norm is at most `limit`, as torch's clip_grad_norm_ does."""
     scale = (limit / (torch.linalg.vector_norm(norms) + 1e-6)).clamp(max=1.0)
-    for p in parameters:
-        if p.grad is not None:
-            p.grad.mul_(scale)
+    torch._foreach_mul_(_gradients(parameters), scale)
 
 
 @torch.no_grad()
 def clip_weights(parameters: Sequence[nn.Parameter], bound: float) -> None:
     """Every parameter, biases and batch norm's among them, into [-bound, bound]."""
-    for p in parameters:
-        p.clamp_(-bound, bound)
+    torch._foreach_clamp_min_(list(parameters), -bound)
+    torch._foreach_clamp_max_(list(parameters), bound)
+
+
+def _gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]

@@ -9,16 +9,18 @@ import torch
 
 
 class Stopwatch:
-    """`with watch: ...` as often as wanted; `seconds()` is the sum."""
+    """`with watch: ...` as often as wanted; `seconds()` is the sum. What is recorded in a CUDA graph is not timed."""
 
     def __init__(self, device: torch.device) -> None:
         self.on_gpu = device.type == "cuda"
         self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
         self.total = 0.0
         self.began = 0.0
+        self.open = False
 
     def __enter__(self) -> None:
-        if self.on_gpu:
+        self.open = not (self.on_gpu and torch.cuda.is_current_stream_capturing())
+        if self.on_gpu and self.open:
             self.spans.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
             self.spans[-1][0].record()
         else:
@@ -27,9 +29,9 @@ class Stopwatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.on_gpu:
+        if self.on_gpu and self.open:
             self.spans[-1][1].record()
-        else:
+        elif self.open:
             self.total += time.perf_counter() - self.began
 
     def seconds(self) -> float:

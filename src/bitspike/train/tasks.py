@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from bitspike.data.coding import target_trace
+from bitspike.data.coding import OVERSHOOT
 from bitspike.ops import LIFOutput
 from bitspike.train.losses import count_loss
 
@@ -48,11 +48,14 @@ class TraceTask:
     def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
         if output.membrane is None:
             raise ValueError("TraceTask: the output's membrane is needed; run the network with keep_membrane=True")
-        steps = len(output.membrane)
-        traces = [target_trace(self.theta, time, steps) for time in labels.tolist()]
-        target = torch.stack(traces, 1).to(output.membrane)
+        target = self._traces(labels, len(output.membrane)).to(output.membrane)
         errors = (target - output.membrane.flatten(1)) ** 2
         return (errors.sum(0) if self.over_time == "sum" else errors.mean(0)).mean()
+
+    def _traces(self, labels: Tensor, steps: int) -> Tensor:
+        """`[T, B]`: each label's `target_trace`, made where the labels are, without reading them."""
+        t = torch.arange(steps, dtype=torch.float32, device=labels.device)[:, None]
+        return torch.where(t <= labels, t / labels * (1 + OVERSHOOT) * self.theta, 0.0)
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         spikes = output.spikes.flatten(1)

@@ -1,0 +1,150 @@
+"""What is measured: networks, batches and lengths, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bitspike.config import unknown_key
+from bitspike.nn.notation import Conv, Layer, parse
+
+Work = Literal["step", "layer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One measurement. `work` is a whole training step, or forward and backward of one layer without an optimizer.
+
+    `density` is the share of the input that is not 0. `preset` gives decays, thresholds, dropout, loss and optimizer;
+    growth cases take the network from `notation` and the rest from there.
+    """
+
+    name: str
+    title: str
+    preset: str
+    notation: str
+    input_shape: tuple[int, ...]
+    batch: int
+    steps: int
+    density: float
+    static: bool = False
+    work: Work = "step"
+    group: str = ""  # cases that are drawn as one curve
+    along: Literal["", "T", "width", "batch"] = ""  # what grows in a group
+
+    def layers(self) -> tuple[Layer, ...]:
+        """As the network has them."""
+        return parse(self.notation, self.input_shape)[0]
+
+    def neurons(self) -> int:
+        """Over all layers."""
+        return sum(neurons_of(layer) for layer in self.layers())
+
+    def neuron_steps(self) -> int:
+        """Neurons times samples times time steps of one training step."""
+        return self.neurons() * self.batch * self.steps
+
+    def grown_to(self) -> int:
+        """Where on its group's curve this case lies."""
+        return {"T": self.steps, "batch": self.batch}.get(self.along, self.neurons())
+
+
+def neurons_of(layer: Layer) -> int:
+    """Neurons of one layer."""
+    if isinstance(layer, Conv):
+        channels, height, width = layer.output
+        return channels * height * width
+    return layer.outputs
+
+
+_FASHION = Case(
+    "fashion",
+    "FashionMNIST, static images",
+    "fashion/annealed",
+    "16Conv5-AP2-64Conv5-AP2-1024Dense10",
+    (1, 28, 28),
+    batch=128,
+    steps=100,
+    density=0.5,
+    static=True,
+)
+_DVS = Case(
+    "dvs128",
+    "DVS128 Gesture, batch 8",
+    "dvs128/annealed",
+    "16Conv5-AP2-32Conv5-AP2-800Dense11",
+    (2, 32, 32),
+    batch=8,
+    steps=100,
+    density=0.05,
+)
+_SHD = Case("shd", "SHD", "shd/annealed", "700Dense3000Dense20", (700,), batch=32, steps=333, density=0.025)
+_LAYER = Case(
+    "layer16k",
+    "Open Neuromorphic's single layer, 16,384 neurons",
+    "shd/annealed",
+    "16384Dense16384",
+    (16384,),
+    batch=16,
+    steps=500,
+    density=0.1,
+    work="layer",
+)
+_ALL = (
+    _FASHION,
+    _DVS,
+    replace(_DVS, name="dvs128-16", title="DVS128 Gesture, batch 16", batch=16),
+    _SHD,
+    _LAYER,
+    replace(
+        _LAYER, name="layer2k", title="the single layer, 2,048 neurons", notation="2048Dense2048", input_shape=(2048,)
+    ),
+)
+CASES = {case.name: case for case in _ALL}
+GROWTH = "growth"
+# A layer of 16,384 neurons is a GPU's work: a CPU takes minutes for one step of it.
+ON_GPU = ("fashion", "dvs128", "dvs128-16", "shd", "layer16k")
+ON_CPU = ("fashion", "dvs128", "shd", "layer2k")
+
+
+def _grown(base: Case, group: str, along: Literal["T", "width", "batch"], size: int, notation: str = "") -> Case:
+    steps, batch = (size if along == "T" else 100), (size if along == "batch" else base.batch)
+    return replace(
+        base,
+        name=f"{group}-{along}{size}",
+        title=f"{group}, {along} {size}",
+        notation=notation or base.notation,
+        steps=steps,
+        batch=batch,
+        group=f"{group}, {along}",
+        along=along,
+    )
+
+
+def growth() -> tuple[Case, ...]:
+    """A dense and a convolutional network over time steps, width and batch; the rest stays."""
+    dense = replace(_SHD, notation="700Dense1000Dense20")
+    times, batches = (50, 100, 200, 400, 800, 1600, 3200), (8, 32, 128, 512)
+    return (
+        *(_grown(dense, "dense", "T", steps) for steps in times),
+        *(_grown(dense, "dense", "width", w, f"700Dense{w}Dense20") for w in (500, 1000, 2000, 4000, 8000)),
+        *(_grown(dense, "dense", "batch", batch) for batch in batches),
+        *(_grown(_DVS, "conv", "T", steps) for steps in times),
+        *(_grown(_DVS, "conv", "width", f, f"{f}Conv5-AP2-{2 * f}Conv5-AP2-{50 * f}Dense11") for f in (8, 16, 32, 64)),
+        *(_grown(_DVS, "conv", "batch", batch) for batch in batches),
+    )
+
+
+def choose(names: Sequence[str], device: str) -> list[Case]:
+    """The cases of these names; none: those that suit the device. "growth" stands for all of its cases."""
+    known = {**CASES, **{case.name: case for case in growth()}}
+    chosen: list[Case] = []
+    for name in names or (ON_GPU if device == "cuda" else ON_CPU):
+        if name == GROWTH:
+            chosen.extend(growth())
+        elif name in known:
+            chosen.append(known[name])
+        else:
+            raise ValueError(f"bench: {unknown_key(name, [*CASES, GROWTH], 'case')}")
+    return list(dict.fromkeys(chosen))

@@ -1,0 +1,153 @@
+"""The benchmark: cases one after another, in each our step and the peers' in turns; the result is plain data."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from bitspike.bench.cases import Case
+from bitspike.bench.contender import Contender
+from bitspike.bench.floor import Ceilings, count, measure_ceilings
+from bitspike.bench.ours import ours
+from bitspike.bench.peers import variants
+from bitspike.bench.problem import Problem, prepare
+from bitspike.bench.timing import Entrant, Spread, allocated, launches, race, ratios, warm_up
+
+FORMAT = 1
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure. `seconds` is the time for the rounds of one case; making and compiling comes on top."""
+
+    cases: Sequence[Case]
+    peers: Sequence[str]
+    device: torch.device
+    seconds: float = 20.0
+    deadline: float = float("inf")  # of time.monotonic(): contenders that would start later are left out
+    begin: Callable[[str, int], Callable[[], None]] = field(default=lambda stage, steps: lambda: None)
+    done: Callable[[Result], object] = lambda result: None  # after each case, with all so far
+
+
+def run(plan: Plan) -> Result:
+    """Every case, in JSON's terms."""
+    from bitspike.experiments.provenance import versions
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it our steps would not be deterministic
+    ceilings = measure_ceilings(plan.device)
+    result: Result = {
+        "format": FORMAT,
+        "versions": versions(),
+        "device": str(plan.device),
+        "ceilings": {"operations_per_s": ceilings.operations, "bytes_per_s": ceilings.bytes},
+        "cases": {},
+    }
+    for case in plan.cases:
+        result["cases"][case.name] = _case(plan, case, ceilings)
+        plan.done(result)
+    return result
+
+
+def _case(plan: Plan, case: Case, ceilings: Ceilings) -> Result:
+    problem = prepare(case, plan.device)
+    work = count(case, problem.recipe.optimizer)
+    rows: dict[str, Result] = {}
+    entrants: dict[str, Entrant] = {}
+    makers: list[tuple[str, Callable[[Problem], Contender]]] = [("bitspike", ours)]
+    for peer in plan.peers:
+        try:
+            makers += [(each.name, each.make) for each in variants(peer) if each.fits(problem)]
+        except Exception as error:  # a library that does not import here
+            rows[peer] = _failed(error)
+    tick = plan.begin(f"{case.name}: first steps", len(makers))
+    for name, make in makers:
+        rows[name] = _enter(plan, problem, make, entrants, name)
+        tick()
+    race(list(entrants.values()), plan.device, plan.seconds, plan.begin(f"{case.name}: rounds", 25))
+    for name, entrant in entrants.items():
+        rows[name] |= _figures(entrant, entrants.get("bitspike"), plan.device, case)
+    entrants.clear()
+    gc.collect()
+    return {
+        "title": case.title,
+        "notation": case.notation,
+        "batch": case.batch,
+        "steps": case.steps,
+        "work": case.work,
+        "group": case.group,
+        "grown_to": case.grown_to() if case.along else None,
+        "neuron_steps": case.neuron_steps(),
+        "floor": {
+            "operations": work.operations,
+            "bytes": work.bytes,
+            "bytes_streamed": work.streamed,
+            "ms": _digits(ceilings.milliseconds(work)),
+            "ms_streamed": _digits(ceilings.milliseconds(work, streamed=True)),
+        },
+        "rows": rows,
+    }
+
+
+def _enter(
+    plan: Plan, problem: Problem, make: Callable[[Problem], Contender], entrants: dict[str, Entrant], name: str
+) -> Result:
+    """Make a contender and take its first steps; what fails is written down, and the others go on."""
+    if time.monotonic() > plan.deadline:
+        return {"error": "no time was left"}
+    try:
+        before = allocated(plan.device)
+        contender = make(problem)
+        entrants[name] = warm_up(contender, plan.device, before)
+    except Exception as error:
+        gc.collect()
+        return _failed(error)
+    return {
+        "library": contender.library,
+        "version": contender.version,
+        "differs": list(contender.differs),
+    }
+
+
+def _failed(error: BaseException) -> Result:
+    message = " ".join(str(error).split()) or type(error).__name__
+    return {"error": f"{type(error).__name__}: {message[:400]}"}
+
+
+def _figures(entrant: Entrant, reference: Entrant | None, device: torch.device, case: Case) -> Result:
+    milliseconds = Spread.of([1e3 * seconds for seconds in entrant.seconds])
+    state = entrant.contender.state
+    found: Result = {
+        "setting": entrant.contender.setting + (f"; {state()}" if state and device.type == "cuda" else ""),
+        "ms": milliseconds.rounded(),
+        "rounds": len(entrant.seconds),
+        "steps_a_round": entrant.steps,
+        "first_s": _digits(entrant.first),
+        "peak_mb": None if entrant.peak is None else _digits(entrant.peak / 2**20),
+        "ns_per_neuron_step": _digits(1e6 * milliseconds.median / case.neuron_steps()),
+        "bytes_per_neuron_step": None if entrant.peak is None else _digits(entrant.peak / case.neuron_steps()),
+        "times_ours": None if reference is None else ratios(reference, entrant).rounded(3),
+    }
+    try:
+        found["gpu"] = launches(entrant.contender, device)
+    except Exception as error:  # a profiler that cannot run here costs this figure only
+        found["gpu"] = _failed(error)
+    return found
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def fastest(rows: Mapping[str, Result], library: str) -> str | None:
+    """The row of a library with the smallest median."""
+    measured = {
+        name: row["ms"]["median"] for name, row in rows.items() if row.get("library") == library and "ms" in row
+    }
+    return min(measured, key=lambda name: measured[name], default=None)

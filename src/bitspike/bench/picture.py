@@ -1,0 +1,104 @@
+"""Results as a picture: bars on a logarithmic scale a case, curves for growth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bitspike.bench.show import number
+from bitspike.files import write_atomically
+
+Result = dict[str, Any]
+_COLORS = {
+    "bitspike": "#d1495b",
+    "snntorch": "#8d99ae",
+    "spikingjelly": "#00798c",
+    "norse": "#66a182",
+    "spyx": "#edae49",
+}
+
+
+def draw(result: Result, path: Path) -> None:
+    """A PNG with a panel for each case and each curve of growth."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "bench: the picture needs matplotlib, which is not installed; run: pip install 'bitspike[report]'"
+        ) from None
+    cases = {name: case for name, case in result["cases"].items() if not case["group"]}
+    groups: dict[str, list[Result]] = {}
+    for case in result["cases"].values():
+        if case["group"]:
+            groups.setdefault(case["group"], []).append(case)
+    heights = [0.9 + 0.3 * max(len(case["rows"]), 1) for case in cases.values()] + [2.6] * len(groups)
+    if not heights:
+        raise ValueError("bench: there is nothing to draw; measure at least one case")
+    figure = Figure(figsize=(8.5, sum(heights)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for panel, (name, case) in zip(panels, cases.items(), strict=False):
+        _bars(panel, name, case)
+    for panel, (name, curve) in zip(panels[len(cases) :], groups.items(), strict=True):
+        _curve(panel, name, curve)
+    machine = result["versions"].get("gpu") or result["versions"]["machine"]
+    figure.suptitle(f"One training step ({machine}, torch {result['versions']['torch']})", fontsize=10)
+    write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=150))
+
+
+def _bars(panel: Any, name: str, case: Result) -> None:
+    rows = {label: row for label, row in case["rows"].items() if "ms" in row}
+    times = [row["ms"]["median"] for row in rows.values()]
+    below = [row["ms"]["median"] - row["ms"]["low"] for row in rows.values()]
+    above = [row["ms"]["high"] - row["ms"]["median"] for row in rows.values()]
+    colors = [_COLORS.get(row["library"], "#999999") for row in rows.values()]
+    panel.barh(range(len(rows)), times, color=colors, xerr=[below, above], height=0.7, error_kw={"lw": 1})
+    panel.set_yticks(
+        range(len(rows)), [f"{label} {row['version'].split()[0]}" for label, row in rows.items()], fontsize=8
+    )
+    panel.invert_yaxis()
+    panel.set_xscale("log")
+    panel.set_title(f"{name}: {case['title']}, T = {case['steps']}, batch {case['batch']}", fontsize=9, loc="left")
+    panel.set_xlabel("ms a step", fontsize=8)
+    panel.tick_params(axis="x", labelsize=8)
+    floor = case["floor"]["ms"]
+    panel.axvline(floor, color="black", lw=0.8, ls=":")
+    panel.annotate("floor", (floor, 1), xycoords=("data", "axes fraction"), fontsize=7, ha="center", va="bottom")
+    if times:
+        panel.set_xlim(min(floor, *times) / 2, max(times) * 8)
+    for place, (ms, row) in enumerate(zip(times, rows.values(), strict=True)):
+        more = (row["times_ours"] or {}).get("median")
+        ratio = f"   {number(more)} x" if more and row["library"] != "bitspike" else ""
+        panel.annotate(
+            f"{number(ms)} ms{ratio}",
+            (row["ms"]["high"], place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+
+
+def _curve(panel: Any, name: str, cases: Sequence[Result]) -> None:
+    libraries: dict[str, list[tuple[int, Result]]] = {}
+    for case in cases:
+        for label, row in case["rows"].items():
+            if "ms" in row:
+                libraries.setdefault(label, []).append((case["grown_to"], row))
+    for label, points in libraries.items():
+        color = _COLORS.get(points[0][1]["library"], "#999999")
+        where = [at for at, _ in points]
+        panel.plot(where, [row["ns_per_neuron_step"] for _, row in points], "o-", color=color, ms=4, label=label)
+        memory = [row["bytes_per_neuron_step"] for _, row in points]
+        if None not in memory:
+            panel.plot(where, memory, "s--", color=color, ms=3, lw=0.8, label=f"{label}, bytes")
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_title(f"growth: {name}", fontsize=9, loc="left")
+    panel.set_xlabel(name.rpartition(", ")[2], fontsize=8)
+    panel.set_ylabel("ns (o), bytes (s)\na neuron-step", fontsize=8)
+    panel.tick_params(labelsize=8)
+    if libraries:
+        panel.legend(fontsize=7)

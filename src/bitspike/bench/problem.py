@@ -1,0 +1,128 @@
+"""A case made ready for a device: what every library gets, the same network, batch and training settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bitspike.bench.cases import Case
+from bitspike.experiments.presets import preset
+from bitspike.experiments.schema import Experiment, with_values
+from bitspike.nn.notation import Dense
+from bitspike.schedules import Constant, Schedule
+
+# Rows of the single layer: beta of that benchmark's snnTorch entry is .95, tau of its SpikingJelly entry 5 (.8).
+_LAYER_BETA, _LAYER_SLOPE = 0.9, 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Neurons and training, one value a layer where layers differ."""
+
+    betas: tuple[float, ...]
+    slopes: tuple[float, ...]
+    schedules: tuple[Schedule, ...]
+    dropouts: tuple[float, ...]
+    norm: bool
+    optimizer: Literal["adam", "sgd", "none"]
+    lr: float
+    momentum: float
+    half_period: int
+    grad_clip: float | None
+    weight_clip: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """On the device: `x [B, ...]` float32 (a static image) or `[T, B, ...]` uint8 (counts, spikes); `labels [B]`."""
+
+    case: Case
+    recipe: Recipe
+    experiment: Experiment
+    x: Tensor
+    labels: Tensor
+    device: torch.device
+
+    def floats(self) -> Tensor:
+        """The batch as peers take it."""
+        return self.x.float()
+
+
+def experiment_of(case: Case) -> Experiment:
+    """The case's preset with its network, length and batch."""
+    settings = [f'net.notation="{case.notation}"', f"net.steps={case.steps}", f"train.batch={case.batch}"]
+    return with_values(preset(case.preset), [*settings, "train.tensorboard=false", "train.epochs=1000000"])
+
+
+def recipe_of(case: Case, spec: Experiment) -> Recipe:
+    """What a peer needs to know of the experiment."""
+    layers = case.layers()
+    count = len(layers)
+    if case.work == "layer":
+        theta = Constant(plain_scale(layers[0]))
+        return Recipe((_LAYER_BETA,), (_LAYER_SLOPE,), (theta,), (0.0,), False, "none", 0.0, 0.0, 1, None, None)
+    net, train = spec.net, spec.train
+    dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
+    dropped = dict(zip(dense, _each(net.dropout, len(dense)), strict=True))
+    return Recipe(
+        betas=_each(net.beta, count),
+        slopes=_each(net.slope, count),
+        schedules=tuple(net.schedules(count)),
+        dropouts=tuple(dropped.get(i, 0.0) for i in range(count)),
+        norm=net.norm == "step",
+        optimizer=train.optimizer,
+        lr=train.lr,
+        momentum=train.momentum,
+        half_period=train.half_period or 1,
+        grad_clip=train.grad_clip,
+        weight_clip=train.weight_clip,
+    )
+
+
+def plain_scale(layer: object) -> float:
+    """How much wider currents of weights -1/+1 are than those of a fresh nn.Linear: sqrt(3 * inputs).
+
+    The single layer's threshold is that, so that ours fires as often as a peer's with real weights and threshold 1.
+    """
+    if not isinstance(layer, Dense):
+        raise TypeError(f"bench: the single layer must be Dense, but is {layer!r}")
+    return float((3 * layer.inputs) ** 0.5)
+
+
+def _each(value: float | list[float], count: int) -> tuple[float, ...]:
+    return tuple(value) if isinstance(value, list) else (value,) * count
+
+
+def prepare(case: Case, device: torch.device, seed: int = 0) -> Problem:
+    """Synthetic data of the case's shape and density, one batch on the device."""
+    spec = experiment_of(case)
+    values = synthetic(case, case.batch, seed)
+    x = values.float().div_(255) if case.static else values.transpose(0, 1).contiguous()
+    labels = synthetic_labels(case, case.batch, seed)
+    return Problem(case, recipe_of(case, spec), spec, x.to(device), labels.to(device), device)
+
+
+def synthetic(case: Case, samples: int, seed: int) -> Tensor:
+    """`[N, C, H, W]` (static) or `[N, T, ...]`, uint8: zero but for a `density`, there pixels or small counts."""
+    random = torch.Generator().manual_seed(seed)
+    shape = (samples, *case.input_shape) if case.static else (samples, case.steps, *case.input_shape)
+    chance = torch.empty(shape).uniform_(generator=random)
+    if case.static:  # evenly grey where anything is drawn
+        return torch.where(chance < case.density, (chance / case.density * 255).ceil(), 0).to(torch.uint8)
+    if case.work == "layer":
+        return (chance < case.density).to(torch.uint8)
+    # counts of 1 and, each a third as often as the one before, 2, 3 and 4
+    counts = torch.zeros(shape, dtype=torch.uint8)
+    for smaller in (1, 3, 9, 27):
+        counts += chance < case.density / smaller
+    return counts
+
+
+def synthetic_labels(case: Case, samples: int, seed: int) -> Tensor:
+    """`[N]`, one of the last layer's neurons each."""
+    last = case.layers()[-1]
+    classes = last.outputs if isinstance(last, Dense) else 1
+    return torch.randint(classes, (samples,), generator=torch.Generator().manual_seed(seed + 1))

@@ -1,0 +1,67 @@
+"""`bitspike bench`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bitspike.cli.app import AsJson, app, bars
+
+
+class Device(StrEnum):
+    """Where the steps run."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+@app.command()
+def bench(
+    case: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="fashion, dvs128, dvs128-16, shd, layer16k, layer2k, growth (default: those for the device)."
+        ),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(help="Libraries with commas between, of snntorch, spikingjelly, norse, spyx; or all, or none."),
+    ] = "all",
+    device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.auto,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for the rounds of one case.")] = 20.0,
+    out: Annotated[Path | None, typer.Option(help="Folder for bench.json and bench.png.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Time whole training steps against other libraries, in turns: median, spread, memory, kernels, the floor."""
+    from bitspike.bench.cases import choose
+    from bitspike.bench.measure import Plan, Result, run
+    from bitspike.bench.peers import named
+    from bitspike.bench.show import show
+    from bitspike.experiments.assembly import choose_device
+    from bitspike.files import write_text
+    from bitspike.ops.buffers import keep_freed_memory
+
+    keep_freed_memory()
+    chosen = choose_device(device.value)
+    cases, peers = choose(case or [], chosen.type), named(against)
+
+    def save(result: Result) -> None:
+        if out is not None:
+            write_text(out / "bench.json", json.dumps(result, indent=1) + "\n")
+
+    with bars() as begin:
+        result = run(Plan(cases, peers, chosen, seconds, begin=begin, done=save))
+    if out is not None:
+        from bitspike.bench.picture import draw
+
+        draw(result, out / "bench.png")
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        show(result, Console())

@@ -1,0 +1,239 @@
+"""Which networks run as a chain of fused kernels, and how one is taken apart for it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bitspike.nn.block import Block
+from bitspike.nn.neurons import LIF
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
+from bitspike.ops import LIFOutput
+
+if TYPE_CHECKING:
+    from bitspike.ops.fused.chain import Hidden, Link
+    from bitspike.ops.fused.geometry import Grid
+    from bitspike.ops.fused.norm import Norm
+
+
+@cache
+def _triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def refusal(layers: list[Block], x: Tensor) -> str | None:
+    """Why these layers do not run fused on `x`; None if they do."""
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    if not _triton():
+        return "Triton is not installed"
+    if not x.is_cuda and not interpreted:
+        return "the input is not on a GPU"
+    if os.environ.get("BITSPIKE_BACKEND", "auto") != "auto":
+        return "BITSPIKE_BACKEND names another backend"
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast is on"
+    if len(layers) == 1 and x.dtype != torch.uint8:
+        return "one layer on real numbers has nothing to fuse"
+    for i, block in enumerate(layers):
+        if reason := _refused(block, i, len(layers), counts=x.dtype == torch.uint8):
+            return f"layer {i + 1} {reason}"
+    return None
+
+
+def _refused(block: Block, i: int, count: int, *, counts: bool) -> str | None:
+    last, plain = i == count - 1, i == 0 and not counts  # a first layer on real numbers is computed by its own modules
+    lif = block.lif
+    if lif.backend != "auto":
+        return f"asks for backend {lif.backend!r}"
+    if not last and (type(lif) is not LIF or lif.adaptation is not None or lif.beta.dim() > 0 or lif.beta.requires_grad):
+        return "has recurrent, adaptive or learnt neurons"
+    weight = block.synapse.weight
+    if weight.dtype != torch.float32:
+        return f"has weights of {weight.dtype}"
+    if last and not isinstance(block.synapse, BinaryLinear):
+        return "is the last and not dense"
+    if plain:
+        return None
+    if not block.synapse.binary:
+        return "has real weights"
+    if isinstance(block.synapse, BinaryConv2d):
+        if reason := _refused_convolution(block.synapse):
+            return reason
+        pools = list(block.pools)
+        if len(pools) > 1 or not all(isinstance(pool, nn.AvgPool2d) for pool in pools):
+            return "has other pools than one average"
+    norm = block.norm
+    if norm is not None:
+        if norm.shard is not None:
+            return "shares its statistics with other processes"
+        if norm.momentum is None or not norm.track_running_stats or norm.weight is None:
+            return "has a batch norm without momentum or parameters"
+        if not norm.training and torch.is_grad_enabled():
+            return "has a batch norm in evaluation mode, and gradients are on"
+    return None
+
+
+def _refused_convolution(conv: BinaryConv2d) -> str | None:
+    plain = conv.stride == (1, 1) and conv.dilation == (1, 1) and conv.groups == 1 and not any(conv.padding)
+    if not plain or conv.bias is not None:
+        return "has a convolution with stride, padding, dilation, groups or bias"
+    return None
+
+
+def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, tuple[Tensor, ...]]:
+    """The last layer's output, and each hidden layer's spike counts `[B, C, H, W]` or `[B, N]`, as whole numbers."""
+    from bitspike.ops.fused.chain import Chain, run_chain
+
+    counts = x.dtype == torch.uint8
+    static = steps is not None
+    time, batch = (steps or 1, len(x)) if static else (x.shape[0], x.shape[1])
+    shapes = _shapes(layers, x.shape[1:] if static else x.shape[2:])
+    grids = _grids(layers, shapes)
+    key = _key(layers, x.device)
+    links: list[Link | None] = [
+        None if i == 0 and not counts else _link(block, _source(i, shapes, grids)) for i, block in enumerate(layers)
+    ]
+    hidden = tuple(_hidden(block, i, grids[i], links[i], key) for i, block in enumerate(layers[:-1]))
+    if counts:
+        entry = x.contiguous()
+    else:
+        entry = _first_current(layers[0], x, steps)
+        entry = entry if static else _channels_last(entry, grids[0])
+    current, fired = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
+    _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
+    last = layers[-1]
+    if last.dropout.p > 0 and last.training:
+        from bitspike.ops.fused.dropout import dropout
+
+        current = dropout(current, last.dropout.p, key, last.dropout.layer)
+    return last.lif(current), tuple(_as_shape(c, grid) for c, grid in zip(fired, grids, strict=True))
+
+
+def _key(layers: list[Block], device: torch.device) -> Tensor:
+    """What masks are drawn from: the key set for training, or a new one from PyTorch's generator."""
+    drops = [block.dropout for block in layers if block.training and block.dropout.p > 0]
+    for drop in drops:
+        if drop.key is not None:
+            return drop.key
+    if not drops:
+        return torch.zeros((), dtype=torch.int64, device=device)
+    return torch.randint(2**63 - 1, (), device=device)
+
+
+def _shapes(layers: list[Block], shape: torch.Size) -> list[tuple[int, int, int]]:
+    """Channels, height and width before each layer and after the last."""
+    c, h, w = shape if len(shape) == 3 else (shape.numel(), 1, 1)
+    found = [(c, h, w)]
+    for block in layers:
+        if isinstance(block.synapse, BinaryConv2d):
+            kh, kw = block.synapse.kernel_size
+            pool = _pool(block)
+            c, h, w = block.synapse.out_channels, (h - kh + 1) // pool, (w - kw + 1) // pool
+        else:
+            c, h, w = block.synapse.out_features, 1, 1
+        found.append((c, h, w))
+    return found
+
+
+def _pool(block: Block) -> int:
+    size = 1
+    for pool in block.pools:
+        kernel = pool.kernel_size
+        size *= kernel if isinstance(kernel, int) else kernel[0]
+    return size
+
+
+def _grids(layers: list[Block], shapes: list[tuple[int, int, int]]) -> list[Grid]:
+    """Of every hidden layer, aligned for the layer that reads it."""
+    from bitspike.ops.fused.geometry import aligned_grid
+
+    return [
+        aligned_grid(*shapes[i + 1], _pool(reader), isinstance(reader.synapse, BinaryLinear))
+        for i, reader in enumerate(layers[1:])
+    ]
+
+
+def _source(i: int, shapes: list[tuple[int, int, int]], grids: list[Grid]) -> Grid:
+    from bitspike.ops.fused.geometry import Grid
+
+    return grids[i - 1] if i else Grid(*shapes[0])
+
+
+def _link(block: Block, source: Grid) -> Link:
+    from bitspike.ops.fused.chain import Link
+    from bitspike.ops.fused.geometry import Synapse
+
+    weight, clip = block.synapse.weight, block.synapse.clip
+    if isinstance(block.synapse, BinaryConv2d):
+        return Link(Synapse(source, weight.shape[0], weight.shape[2], weight.shape[3], _pool(block)), weight, None, clip)
+    if source.height * source.width == 1 or weight.shape[1] == source.channels * source.height * source.width:
+        shaped = weight.view(weight.shape[0], source.channels, source.height, source.width)
+        return Link(Synapse(source, weight.shape[0], source.height, source.width), shaped, block.synapse.bias, clip)
+    raise ValueError(f"fused: a dense layer of {weight.shape[1]} inputs does not fit {source}")
+
+
+def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) -> Hidden:
+    from bitspike.ops.fused.chain import Hidden
+    from bitspike.ops.fused.scan import Neurons
+
+    lif = block.lif
+    neurons = Neurons(
+        grid,
+        lif.beta,
+        lif.theta,
+        lif.theta_grad,
+        lif.slope,
+        quotient=1 if link is None else link.synapse.pool**2,
+        bias=None if link is None else link.bias,
+        dropout=block.dropout.p if block.training else 0.0,
+        key=key,
+        layer=block.dropout.layer,
+    )
+    norm = None if link is None or block.norm is None else _norm(block.norm)
+    return Hidden(neurons, norm, use_running=norm is not None and not block.training)
+
+
+def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
+    from bitspike.ops.fused.norm import Norm
+
+    mean, var, momentum = norm.running_mean, norm.running_var, norm.momentum
+    if mean is None or var is None or momentum is None:
+        raise ValueError("fused: the batch norm must keep running averages")
+    return Norm(norm.weight, norm.bias, (mean, var), momentum, norm.eps, isinstance(norm, SharedBatchNorm2d))
+
+
+def _count_batches(layers: list[Block], steps: int) -> None:
+    """Batch norm's own count of what it has seen, for layers whose statistics the chain took."""
+    for block in layers:
+        if block.norm is not None and block.training and block.norm.num_batches_tracked is not None:
+            block.norm.num_batches_tracked.add_(1 if isinstance(block.norm, SharedBatchNorm2d) else steps)
+
+
+def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
+    """Layer 1's current by its own modules: on real numbers, whose sums round, the order of operations is theirs."""
+    if isinstance(block.synapse, BinaryLinear):
+        x = x.flatten(1 if steps is not None else 2)
+    current: Tensor = block.synapse(x)
+    for pool in block.pools:
+        current = per_step(pool, current)
+    return current if block.norm is None else block.norm(current, steps or 1)
+
+
+def _channels_last(current: Tensor, grid: Grid) -> Tensor:
+    """`[T, B, C, H, W]` (or `[T, B, N]`) as `[T, B, neurons]`, channels last and padded."""
+    if current.dim() == 5:
+        current = current.permute(0, 1, 3, 4, 2)
+    return F.pad(current, (0, grid.stride - grid.channels)).flatten(2)
+
+
+def _as_shape(counts: Tensor, grid: Grid) -> Tensor:
+    """Counts `[B, neurons]` as `[B, C, H, W]`, or `[B, N]` of a dense layer."""
+    shaped = counts.view(-1, grid.height, grid.width, grid.stride)[..., : grid.channels]
+    return shaped[:, 0, 0] if grid.height * grid.width == 1 else shaped.permute(0, 3, 1, 2)

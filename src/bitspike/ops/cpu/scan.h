@@ -1,0 +1,123 @@
+/* The LIF scan for a block of neurons (lif_reference.py), shared by every kernel that runs it.
+ *
+ * Time runs inside a block, so the state stays in registers and first-level cache and every byte of [T, M] is touched
+ * once. One order of operations, each rounded: beta*u, + I, - theta*z; compile with -ffp-contract=off, a fused
+ * multiply-add would differ in the last bit and flip spikes.
+ */
+#ifndef BITSPIKE_SCAN_H
+#define BITSPIKE_SCAN_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+
+/* One copy a generation of x86-64, chosen when loaded; needs glibc's loader and a recent GCC. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
+#define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EACH_CPU
+#endif
+
+enum { BLOCK = 1024 };
+
+/* Shared with lif_c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
+typedef struct {
+    int64_t steps, neurons;
+    int64_t current_step; /* `neurons`, or 0 for a current that is constant in time */
+    int64_t beta_step, theta_step, center_step;
+    const float *current, *beta, *theta, *center;
+    const float *u0, *z0;
+    float slope;
+} Scan;
+
+/* What a backward pass reads (NULL where a gradient is zero) and writes. Shared with lif_c.py, field by field. */
+typedef struct {
+    const float *spikes, *membrane; /* [T, M] */
+    const float *u_last;            /* [M] */
+    float *current;                 /* [T, M], or [M] if the current is constant in time */
+    float *u0;                      /* [M] */
+    float *beta;                    /* [M] or NULL */
+} Gradients;
+
+typedef struct {
+    float u[BLOCK], z[BLOCK], beta[BLOCK], theta[BLOCK];
+} Block;
+
+INLINE void load_block(const Scan *s, int64_t first, int64_t n, Block *b)
+{
+    for (int64_t i = 0; i < n; i++) {
+        b->u[i] = s->u0[first + i];
+        b->z[i] = s->z0[first + i];
+        b->beta[i] = s->beta[s->beta_step * (first + i)];
+        b->theta[i] = s->theta[s->theta_step * (first + i)];
+    }
+}
+
+INLINE void advance(Block *restrict b, const float *restrict current, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float u = b->beta[i] * b->u[i];
+        u = u + current[i];
+        u = u - b->theta[i] * b->z[i];
+        b->u[i] = u;
+        b->z[i] = u >= b->theta[i] ? 1.0f : 0.0f;
+    }
+}
+
+INLINE void copy(float *restrict to, const float *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
+INLINE void add(float *restrict to, const float *restrict what, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] += what[i];
+}
+
+/* From the membranes `us` of `steps` rows of `width` floats to the current's gradients, row t at `out + t * stride`
+ * (their sum at `out` if the current is constant in time); `out` may be `us`. Writes u0's and beta's as well. */
+INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of, const float *us,
+                      int64_t width, float *out, int64_t stride)
+{
+    float g[BLOCK], center[BLOCK], sum[BLOCK], beta[BLOCK];
+    for (int64_t i = 0; i < n; i++) {
+        center[i] = s->center[s->center_step * (first + i)];
+        g[i] = grad->u_last ? grad->u_last[first + i] : 0.0f;
+        sum[i] = beta[i] = 0.0f;
+    }
+    for (int64_t t = s->steps - 1; t >= 0; t--) {
+        const float *u = us + t * width;
+        const float *before = t > 0 ? u - width : s->u0 + first;
+        if (grad->spikes) {
+            const float *gz = grad->spikes + t * s->neurons + first;
+            for (int64_t i = 0; i < n; i++) {
+                float d = 1.0f + s->slope * fabsf(center[i] - u[i]);
+                g[i] += gz[i] / (d * d);
+            }
+        }
+        if (grad->membrane)
+            add(g, grad->membrane + t * s->neurons + first, n);
+        if (s->current_step)
+            copy(out + t * stride, g, n);
+        else
+            add(sum, g, n);
+        if (grad->beta)
+            for (int64_t i = 0; i < n; i++)
+                beta[i] += g[i] * before[i];
+        for (int64_t i = 0; i < n; i++)
+            g[i] = beta_of[i] * g[i];
+    }
+    copy(grad->u0 + first, g, n);
+    if (!s->current_step)
+        copy(out, sum, n);
+    if (grad->beta)
+        copy(grad->beta + first, beta, n);
+}
+
+#endif

@@ -1,0 +1,147 @@
+"""Products of spikes (bits) or event counts (bytes) with signs, their transposes and weight gradients, in Triton.
+
+A row m of an output is a sample's step and a place: m = (row * HEIGHT + y) * WIDTH + x. The kernel's weights lie as
+`[words * 32, N]`, a word's bit k at row word * 32 + k. Accumulators are float32: whole numbers below 2**24 are exact.
+FLOAT is the tensor cores' bfloat16; Triton's interpreter, which has no such products, takes float32.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _bit_tile(
+    bits, base, inside, first, total,
+    RUN: tl.constexpr, LINE: tl.constexpr, WORDS: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
+):  # fmt: skip
+    """`[M, G * 32]` spikes of words first..first+G-1 of the kernel, for rows that begin at word `base`."""
+    word = first + tl.arange(0, G)
+    place = base[:, None] + ((word // RUN) * LINE + word % RUN)[None, :]
+    held = tl.load(bits + place, mask=inside[:, None] & (word < WORDS)[None, :] & (place < total), other=0)
+    spread = (held[:, :, None] >> tl.arange(0, 32)[None, None, :]) & 1
+    if FLOAT == tl.bfloat16:  # 0x3F80 is 1.0: a multiplication where a conversion would be slow
+        ones = (spread * 0x3F80).to(tl.int16).to(tl.bfloat16, bitcast=True)
+    else:
+        ones = spread.to(FLOAT)
+    return tl.reshape(ones, [base.shape[0], G * 32])
+
+
+@triton.jit
+def _count_tile(counts, base, inside, offsets, first, K: tl.constexpr, BLOCK_K: tl.constexpr, FLOAT: tl.constexpr):
+    """`[M, BLOCK_K]` counts at `base + offsets[first..]`."""
+    k = first + tl.arange(0, BLOCK_K)
+    offset = tl.load(offsets + k, mask=k < K, other=0)
+    held = tl.load(counts + base[:, None] + offset[None, :], mask=inside[:, None] & (k < K)[None, :], other=0)
+    return held.to(tl.float32).to(FLOAT)
+
+
+@triton.jit
+def _product_fwd_kernel(
+    source, offsets, weight, bias, out, places, total,
+    ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
+    N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_O: tl.constexpr,
+    BITS: tl.constexpr, BIAS: tl.constexpr, DIVIDE: tl.constexpr,
+    M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
+):  # fmt: skip
+    """out[m, n] = sum_k source[m, k] * weight[k, n] (+ bias[n], and divided by POOL**2, if asked for)."""
+    m = tl.program_id(0).to(tl.int64) * M_BLOCK + tl.arange(0, M_BLOCK)
+    n = tl.program_id(1) * N_BLOCK + tl.arange(0, N_BLOCK)
+    inside = m < places
+    y, x = (m // WIDTH) % HEIGHT, m % WIDTH
+    base = (m // (WIDTH * HEIGHT)) * ROW + y * POOL * LINE + x * STEP
+    acc = tl.zeros([M_BLOCK, N_BLOCK], tl.float32)
+    for first in range(0, WORDS, G):
+        if BITS:
+            a = _bit_tile(source, base, inside, first, total, RUN, LINE, WORDS, G, FLOAT)
+        else:
+            a = _count_tile(source, base, inside, offsets, first * 32, WORDS * 32, G * 32, FLOAT)
+        k = first * 32 + tl.arange(0, G * 32)
+        w = tl.load(
+            weight + k[:, None] * STRIDE_W + n[None, :], mask=(k < WORDS * 32)[:, None] & (n < N)[None, :], other=0.0
+        )
+        acc = tl.dot(a, w.to(FLOAT), acc)
+    if DIVIDE:
+        acc = acc * (1.0 / (POOL * POOL)) if (POOL & (POOL - 1)) == 0 else tl.div_rn(acc, POOL * POOL * 1.0)
+    if BIAS:
+        acc = acc + tl.load(bias + n, mask=n < N, other=0.0)[None, :]
+    tl.store(
+        out + m[:, None] * STRIDE_O + n[None, :],
+        acc.to(out.dtype.element_ty),
+        mask=inside[:, None] & (n < STRIDE_O)[None, :],
+    )
+
+
+@triton.jit
+def _product_bwd_kernel(
+    grad, weight, out, rows, scale,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, RUN: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
+    N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_G: tl.constexpr,
+    M_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr, FLOAT: tl.constexpr,
+):  # fmt: skip
+    """out[row, y, x, c] = scale * sum over places and n of grad[row, place, n] * weight[(y, x, c) as seen from there, n].
+
+    A program takes a patch of POOL x POOL places (their POOL * POOL * C neurons are its columns) of M_BLOCK rows: which
+    places of the output reach it is then the same for all of its rows.
+    """
+    across: tl.constexpr = (W + POOL - 1) // POOL
+    row = tl.program_id(0).to(tl.int64) * M_BLOCK + tl.arange(0, M_BLOCK)
+    py, px = tl.program_id(1) // across, tl.program_id(1) % across
+    column = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
+    dy, dx, c = column // (POOL * C), (column // C) % POOL, column % C
+    acc = tl.zeros([M_BLOCK, C_BLOCK], tl.float32)
+    qh: tl.constexpr = (KH + POOL - 1) // POOL
+    qw: tl.constexpr = (KW + POOL - 1) // POOL
+    for qy in range(tl.maximum(0, py - HEIGHT + 1), tl.minimum(qh - 1, py) + 1):
+        for qx in range(tl.maximum(0, px - WIDTH + 1), tl.minimum(qw - 1, px) + 1):
+            ky, kx = qy * POOL + dy, qx * POOL + dx
+            k = ky * (RUN * 32) + kx * C + c
+            real = (column < POOL * POOL * C) & (ky < KH) & (kx < KW)
+            place = (row * HEIGHT + (py - qy)) * WIDTH + (px - qx)
+            for first in range(0, N, K_BLOCK):
+                n = first + tl.arange(0, K_BLOCK)
+                g = tl.load(
+                    grad + place[:, None] * STRIDE_G + n[None, :],
+                    mask=(row < rows)[:, None] & (n < N)[None, :],
+                    other=0.0,
+                ).to(FLOAT)
+                w = tl.load(
+                    weight + k[:, None] * STRIDE_W + n[None, :], mask=real[:, None] & (n < N)[None, :], other=0.0
+                )
+                acc = tl.dot(g, tl.trans(w.to(FLOAT)), acc)
+    y, x = py * POOL + dy, px * POOL + dx
+    there = (column < POOL * POOL * C) & (y < H) & (x < W)
+    target = ((row[:, None] * H + y[None, :]) * W + x[None, :]) * C + c[None, :]
+    tl.store(out + target, (acc * scale).to(out.dtype.element_ty), mask=(row < rows)[:, None] & there[None, :])
+
+
+@triton.jit
+def _weight_bwd_kernel(
+    grad, source, offsets, out, places, total, share,
+    ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
+    N: tl.constexpr, STRIDE_G: tl.constexpr, BITS: tl.constexpr,
+    M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
+):  # fmt: skip
+    """out[part, n, k] = sum over the part's rows m of grad[m, n] * source[m, k]; a part is `share` rows."""
+    n = tl.program_id(1) * N_BLOCK + tl.arange(0, N_BLOCK)
+    part = tl.program_id(2).to(tl.int64)
+    first = tl.program_id(0) * G
+    acc = tl.zeros([N_BLOCK, G * 32], tl.float32)
+    for begin in range(0, share, M_BLOCK):
+        m = part * share + begin + tl.arange(0, M_BLOCK)
+        inside = (m < places) & (begin + tl.arange(0, M_BLOCK) < share)
+        y, x = (m // WIDTH) % HEIGHT, m % WIDTH
+        base = (m // (WIDTH * HEIGHT)) * ROW + y * POOL * LINE + x * STEP
+        if BITS:
+            a = _bit_tile(source, base, inside, first, total, RUN, LINE, WORDS, G, FLOAT)
+        else:
+            a = _count_tile(source, base, inside, offsets, first * 32, WORDS * 32, G * 32, FLOAT)
+        g = tl.load(grad + m[:, None] * STRIDE_G + n[None, :], mask=inside[:, None] & (n < N)[None, :], other=0.0)
+        acc = tl.dot(tl.trans(g.to(FLOAT)), a, acc)
+    k = first * 32 + tl.arange(0, G * 32)
+    at = (part * N + n[:, None]) * (WORDS * 32) + k[None, :]
+    tl.store(out + at, acc, mask=(n < N)[:, None] & (k < WORDS * 32)[None, :])

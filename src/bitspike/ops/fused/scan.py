@@ -1,0 +1,98 @@
+"""The scan of a hidden layer from its raw current to bits, and back: host side of scan_kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.dropout import dropped_below
+from bitspike.ops.fused import scan_kernels as kernels
+from bitspike.ops.fused.geometry import WORD, Grid
+from bitspike.ops.fused.norm import Normalizer
+from bitspike.ops.fused.numbers import STORED
+
+
+@dataclass(frozen=True, slots=True)
+class Neurons:
+    """A hidden layer's neurons: its grid, thresholds and decay on the device, and what its current passes before."""
+
+    grid: Grid
+    beta: Tensor
+    theta: Tensor
+    center: Tensor
+    slope: float
+    quotient: int = 1  # the raw current is this many times the current
+    bias: Tensor | None = None
+    dropout: float = 0.0
+    key: Tensor | None = None
+    layer: int = 0
+
+    def drops(self) -> dict[str, float | int]:
+        """What kernels know of the dropout."""
+        return {"below": dropped_below(self.dropout), "keep": 1 / (1 - self.dropout)}
+
+
+def _blocks(total: int) -> tuple[int, int]:
+    """Neurons a program and warps, so that a small layer still spreads over the GPU."""
+    for neurons, warps in ((1024, 4), (512, 4), (256, 2), (128, 1)):
+        if total >= neurons * 264:
+            return neurons, warps
+    return 64, 1
+
+
+def _shared(neurons: Neurons) -> dict[str, int]:
+    grid = neurons.grid
+    return {"NEURONS": grid.neurons, "STRIDE": grid.stride, "CHANNELS": grid.channels, "LAYER": neurons.layer}
+
+
+def scan_forward(
+    current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None, *, static: bool, save: bool
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """bits `[T * B, words]`, the surrogate's gradient `[T, B, neurons]` bfloat16 if saved, spike counts `[B, neurons]`."""
+    grid, device = neurons.grid, current.device
+    total = batch * grid.neurons
+    bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
+    counts = torch.empty(batch, grid.neurons, dtype=torch.int16 if steps < 2**15 else torch.int32, device=device)
+    surrogate = torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if save else None
+    nothing = neurons.theta
+    block, warps = _blocks(total)
+    kernels._scan_fwd_kernel[(-(-total // block),)](
+        current, bits, nothing if surrogate is None else surrogate, counts,
+        norm.mean if norm else nothing, norm.scale if norm else nothing, norm.bias if norm else nothing,
+        nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
+        neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, norm.step if norm else 0,
+        **neurons.drops(), **_shared(neurons), QUOTIENT=neurons.quotient,
+        STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
+        BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
+    )  # fmt: skip
+    return bits, surrogate, counts
+
+
+def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Tensor, Tensor | None]:
+    """The gradient `[T, B, neurons]` bfloat16 of the current that enters the neurons, and of the bias `[channels]`."""
+    steps, batch = surrogate.shape[:2]
+    total = batch * neurons.grid.neurons
+    out = torch.empty_like(surrogate)
+    sums = torch.empty(batch, neurons.grid.neurons, device=grad.device) if neurons.bias is not None else None
+    block, warps = _blocks(total)
+    kernels._scan_bwd_kernel[(-(-total // block),)](
+        grad, surrogate, out, out if sums is None else sums, neurons.theta if neurons.key is None else neurons.key,
+        neurons.beta, steps, total, **neurons.drops(), **_shared(neurons),
+        DROP=neurons.dropout > 0, SUM=sums is not None, BLOCK=block, num_warps=warps,
+    )  # fmt: skip
+    return out, None if sums is None else sums.sum(0)[: neurons.grid.channels]
+
+
+def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int) -> Tensor:
+    """The gradient of a current `[B, C, H, W]` that is constant in time."""
+    out = torch.empty_like(current)
+    total = len(current) * neurons.grid.neurons
+    block, warps = _blocks(total)
+    kernels._static_bwd_kernel[(-(-total // block),)](
+        current, grad, out, neurons.theta if neurons.key is None else neurons.key,
+        neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, **neurons.drops(), **_shared(neurons),
+        DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
+    )  # fmt: skip
+    return out

@@ -1,0 +1,226 @@
+"""The scan of hidden layers in Triton: the membrane in registers, spikes out as bits, the current taken as it comes.
+
+A program holds BLOCK words of 32 neurons; neuron i of a step is (b, y, x, channel), channels last. The order of
+operations is that of `lif`, each rounded: launched without fused multiply-adds, spikes are the reference's. Four steps
+are read ahead while four are computed, since nothing else hides the memory's latency where neurons are few.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _read(current, t, T, i, real, total):
+    """The layer's raw current at step t: whole numbers, or real ones."""
+    return tl.load(current + t * total + i, mask=real & (t < T), other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _current(
+    raw, draw, t, T, c, real, mean, scale, shift, bias, below, keep, norm_step,
+    QUOTIENT: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
+):  # fmt: skip
+    """raw / QUOTIENT, normalized, plus bias, dropped out: what enters the neuron."""
+    x = raw
+    if QUOTIENT > 1:
+        x = x * (1.0 / QUOTIENT) if (QUOTIENT & (QUOTIENT - 1)) == 0 else tl.div_rn(x, QUOTIENT * 1.0)
+    if NORM:
+        at = t * norm_step + c
+        known = real & (t < T)
+        x = (x - tl.load(mean + at, mask=known, other=0.0)) * tl.load(scale + at, mask=known, other=0.0) + shift
+    if BIAS:
+        x = x + bias
+    if DROP:
+        x = tl.where(draw >= below, x * keep, 0.0)
+    return x
+
+
+@triton.jit
+def _fwd_step(
+    u, z, count, x, t, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE: tl.constexpr
+):
+    """One step of Eq. 1-2, its spikes stored as bits and, for backward, its surrogate gradient."""
+    u = (beta * u + x) - theta * z
+    fired = u >= theta
+    z = tl.where(fired, 1.0, 0.0)
+    now = t < T
+    count += tl.where(fired & now, 1, 0)
+    row = t * total
+    tl.store(bits + row // 32 + word, tl.sum(tl.where(fired, 1 << lane, 0), axis=1), mask=(word * 32 < total) & now)
+    if SAVE:
+        d = 1.0 + slope * tl.abs(center - u)
+        tl.store(surrogate + row + i, (1.0 / (d * d)).to(surrogate.dtype.element_ty), mask=inside & now)
+    return u, z, count
+
+
+@triton.jit(do_not_specialize=["T", "norm_step", "below"])
+def _scan_fwd_kernel(
+    current, bits, surrogate, counts, mean, scale, shift, bias, key, beta, theta, center, slope, T, total,
+    norm_step, below, keep,
+    NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
+    STATIC: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, SAVE: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """bits[t] from the current of step t; STATIC: from the one current `[B, C, H, W]` of all steps."""
+    total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
+    word = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    lane = tl.arange(0, 32)[None, :]
+    i = word[:, None] * 32 + lane
+    inside = i < total
+    n, b = (i % NEURONS).to(tl.int32), i // NEURONS
+    c = n % STRIDE
+    real = inside & (c < CHANNELS)
+    beta, theta, center = tl.load(beta), tl.load(theta), tl.load(center)
+    here = (b * CHANNELS + c).to(tl.int32)
+    shifts = tl.load(shift + c, mask=real, other=0.0) if NORM else 0.0
+    biases = tl.load(bias + c, mask=real, other=0.0) if BIAS else 0.0
+    seed = tl.load(key) if DROP else 0
+    u = tl.zeros([BLOCK, 32], tl.float32)
+    z = tl.zeros([BLOCK, 32], tl.float32)
+    count = tl.zeros([BLOCK, 32], tl.int32)
+    if STATIC:
+        places: tl.constexpr = NEURONS // STRIDE
+        f0 = tl.load(current + (b * CHANNELS + c) * places + n // STRIDE, mask=real, other=0.0)
+        f1, f2, f3 = f0, f0, f0
+    else:
+        f0, f1 = _read(current, 0, T, i, real, total), _read(current, 1, T, i, real, total)
+        f2, f3 = _read(current, 2, T, i, real, total), _read(current, 3, T, i, real, total)
+    for t in range(0, T, 4):
+        a0, a1, a2, a3 = f0, f1, f2, f3
+        if not STATIC:
+            f0, f1 = _read(current, t + 4, T, i, real, total), _read(current, t + 5, T, i, real, total)
+            f2, f3 = _read(current, t + 6, T, i, real, total), _read(current, t + 7, T, i, real, total)
+        d0, d1, d2, d3 = 0, 0, 0, 0
+        if DROP:
+            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0)
+        x = _current(a0, d0, t, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        u, z, count = _fwd_step(
+            u, z, count, x, t, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+        )
+        x = _current(a1, d1, t + 1, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        u, z, count = _fwd_step(
+            u, z, count, x, t + 1, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+        )
+        x = _current(a2, d2, t + 2, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        u, z, count = _fwd_step(
+            u, z, count, x, t + 2, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+        )
+        x = _current(a3, d3, t + 3, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        u, z, count = _fwd_step(
+            u, z, count, x, t + 3, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+        )
+    tl.store(counts + i, count.to(counts.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _bwd_step(g, gz, s, draw, t, T, i, inside, total, out, whole, beta, below, keep, DROP: tl.constexpr):
+    """g[t] = gz[t] * s(u[t]) + beta * g[t+1], through the dropout, into out."""
+    g = gz * s + beta * g
+    grad = g
+    if DROP:
+        grad = tl.where(draw >= below, g * keep, 0.0)
+    tl.store(out + t * total + i, grad.to(out.dtype.element_ty), mask=inside & (t < T))
+    return g, whole + grad
+
+
+@triton.jit(do_not_specialize=["T", "below"])
+def _scan_bwd_kernel(
+    grad, surrogate, out, sums, key, beta, T, total, below, keep,
+    NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
+    DROP: tl.constexpr, SUM: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out[t], the gradient of the normalized (or plain) current, from that of the spikes; sums: its sum over time."""
+    total = tl.full([], 0, tl.int64) + total
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < total
+    n, b = (i % NEURONS).to(tl.int32), i // NEURONS
+    here = (b * CHANNELS + n % STRIDE).to(tl.int32)
+    beta = tl.load(beta)
+    seed = tl.load(key) if DROP else 0
+    g = tl.zeros([BLOCK], tl.float32)
+    whole = tl.zeros([BLOCK], tl.float32)
+    last = (T - 1) // 4 * 4
+    z0, z1 = _read(grad, last, T, i, inside, total), _read(grad, last + 1, T, i, inside, total)
+    z2, z3 = _read(grad, last + 2, T, i, inside, total), _read(grad, last + 3, T, i, inside, total)
+    s0, s1 = _read(surrogate, last, T, i, inside, total), _read(surrogate, last + 1, T, i, inside, total)
+    s2, s3 = _read(surrogate, last + 2, T, i, inside, total), _read(surrogate, last + 3, T, i, inside, total)
+    for back in range(0, T, 4):
+        t = last - back
+        a0, a1, a2, a3 = z0, z1, z2, z3
+        b0, b1, b2, b3 = s0, s1, s2, s3
+        more = inside & (t >= 4)
+        z0, z1 = _read(grad, t - 4, T, i, more, total), _read(grad, t - 3, T, i, more, total)
+        z2, z3 = _read(grad, t - 2, T, i, more, total), _read(grad, t - 1, T, i, more, total)
+        s0, s1 = _read(surrogate, t - 4, T, i, more, total), _read(surrogate, t - 3, T, i, more, total)
+        s2, s3 = _read(surrogate, t - 2, T, i, more, total), _read(surrogate, t - 1, T, i, more, total)
+        d0, d1, d2, d3 = 0, 0, 0, 0
+        if DROP:
+            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0)
+        g, whole = _bwd_step(g, a3, b3, d3, t + 3, T, i, inside, total, out, whole, beta, below, keep, DROP)
+        g, whole = _bwd_step(g, a2, b2, d2, t + 2, T, i, inside, total, out, whole, beta, below, keep, DROP)
+        g, whole = _bwd_step(g, a1, b1, d1, t + 1, T, i, inside, total, out, whole, beta, below, keep, DROP)
+        g, whole = _bwd_step(g, a0, b0, d0, t, T, i, inside, total, out, whole, beta, below, keep, DROP)
+    if SUM:
+        tl.store(sums + i, whole, mask=inside)
+
+
+@triton.jit
+def _static_step(
+    u, z, reach, acc, raw, gz, draw, beta, theta, center, slope, below, keep, DROP: tl.constexpr
+):
+    """One step forward again; `reach` is how much of the constant current is in u."""
+    x = raw
+    share = 1.0
+    if DROP:
+        x = tl.where(draw >= below, raw * keep, 0.0)
+        share = tl.where(draw >= below, keep, 0.0)
+    u = (beta * u + x) - theta * z
+    z = tl.where(u >= theta, 1.0, 0.0)
+    reach = beta * reach + share
+    d = 1.0 + slope * tl.abs(center - u)
+    return u, z, reach, acc + gz * (1.0 / (d * d)) * reach
+
+
+@triton.jit(do_not_specialize=["T", "below"])
+def _static_bwd_kernel(
+    current, grad, out, key, beta, theta, center, slope, T, total, below, keep,
+    NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
+    DROP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The gradient `[B, C, H, W]` of a current that is constant in time; nothing of the forward pass was kept.
+
+    sum_t g[t] = sum_s gz[s] * s(u[s]) * (1 + beta + ... + beta**s): it can be added up forward, while u is made again.
+    """
+    total = tl.full([], 0, tl.int64) + total
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < total
+    n, b = (i % NEURONS).to(tl.int32), i // NEURONS
+    c = n % STRIDE
+    real = inside & (c < CHANNELS)
+    here = (b * CHANNELS + c).to(tl.int32)
+    beta, theta, center = tl.load(beta), tl.load(theta), tl.load(center)
+    seed = tl.load(key) if DROP else 0
+    places: tl.constexpr = NEURONS // STRIDE
+    at = (b * CHANNELS + c) * places + n // STRIDE
+    raw = tl.load(current + at, mask=real, other=0.0)
+    u = tl.zeros([BLOCK], tl.float32)
+    z = tl.zeros([BLOCK], tl.float32)
+    reach = tl.zeros([BLOCK], tl.float32)
+    acc = tl.zeros([BLOCK], tl.float32)
+    z0, z1 = _read(grad, 0, T, i, real, total), _read(grad, 1, T, i, real, total)
+    z2, z3 = _read(grad, 2, T, i, real, total), _read(grad, 3, T, i, real, total)
+    for t in range(0, T, 4):
+        a0, a1, a2, a3 = z0, z1, z2, z3
+        z0, z1 = _read(grad, t + 4, T, i, real, total), _read(grad, t + 5, T, i, real, total)
+        z2, z3 = _read(grad, t + 6, T, i, real, total), _read(grad, t + 7, T, i, real, total)
+        d0, d1, d2, d3 = 0, 0, 0, 0
+        if DROP:
+            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0)
+        # a step beyond T has a gradient of 0 and adds nothing
+        u, z, reach, acc = _static_step(u, z, reach, acc, raw, a0, d0, beta, theta, center, slope, below, keep, DROP)
+        u, z, reach, acc = _static_step(u, z, reach, acc, raw, a1, d1, beta, theta, center, slope, below, keep, DROP)
+        u, z, reach, acc = _static_step(u, z, reach, acc, raw, a2, d2, beta, theta, center, slope, below, keep, DROP)
+        u, z, reach, acc = _static_step(u, z, reach, acc, raw, a3, d3, beta, theta, center, slope, below, keep, DROP)
+    tl.store(out + at, acc, mask=real)

@@ -1,0 +1,70 @@
+"""From latent weights to the matrix that products read, and from that matrix's gradient back."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _fold_kernel(
+    weight, out, STRIDE: tl.constexpr,
+    N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); KH, KW: unfolded."""
+    height: tl.constexpr = KH + POOL - 1
+    width: tl.constexpr = KW + POOL - 1
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    n = i % N
+    x, y, c = (i // N) % width, (i // (N * width)) % height, i // (N * width * height)
+    inside = i < N * C * height * width
+    total = tl.zeros([BLOCK], tl.float32)
+    for d in tl.static_range(POOL * POOL):
+        ky, kx = y - d // POOL, x - d % POOL
+        real = inside & (ky >= 0) & (ky < KH) & (kx >= 0) & (kx < KW)
+        w = tl.load(weight + ((n * C + c) * KH + ky) * KW + kx, mask=real, other=0.0)
+        total += tl.where(real, tl.where(w >= 0, 1.0, -1.0), 0.0)
+    at = (c * C_STEP + y * Y_STEP + x * X_STEP) * STRIDE + n
+    tl.store(out + at, total.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _unfold_kernel(
+    partial, weight, out, scale, clip, PARTS: tl.constexpr, K: tl.constexpr,
+    N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out[n, c, y, x] = scale * sum over parts and the pool of partial[part, n, k(c, y + dy, x + dx)]; 0 where |w| > clip."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x, y, c, n = i % KW, (i // KW) % KH, (i // (KW * KH)) % C, i // (KW * KH * C)
+    inside = i < N * C * KH * KW
+    total = tl.zeros([BLOCK], tl.float32)
+    for part in range(PARTS):
+        for d in tl.static_range(POOL * POOL):
+            k = c * C_STEP + (y + d // POOL) * Y_STEP + (x + d % POOL) * X_STEP
+            total += tl.load(partial + (part * N + n) * K + k, mask=inside, other=0.0)
+    total = total * scale
+    if CLIP:
+        w = tl.load(weight + i, mask=inside, other=0.0)
+        total = tl.where(tl.abs(w) <= clip, total, 0.0)
+    tl.store(out + i, total, mask=inside)
+
+
+@triton.jit
+def _signs_kernel(weight, out, N: tl.constexpr, K: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """out[n, k] = sign(weight[n, k]) for k < K, 0 for padding up to STRIDE; rows n >= N are 0."""
+    n = tl.program_id(0).to(tl.int64)
+    k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    w = tl.load(weight + n * K + k, mask=(k < K) & (n < N), other=0.0)
+    sign = tl.where((k < K) & (n < N), tl.where(w >= 0, 1.0, -1.0), 0.0)
+    tl.store(out + n * STRIDE + k, sign.to(out.dtype.element_ty), mask=k < STRIDE)
+
+
+@triton.jit
+def _widen_kernel(source, out, K: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """out[row, k] = source[row, k] in out's dtype, 0 for padding up to STRIDE."""
+    row = tl.program_id(0).to(tl.int64)
+    k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(source + row * K + k, mask=k < K, other=0).to(tl.float32)
+    tl.store(out + row * STRIDE + k, value.to(out.dtype.element_ty), mask=k < STRIDE)

@@ -1,0 +1,134 @@
+"""A step that touches only device memory as one launch: recorded in a CUDA graph once, replayed from then on."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+
+class Graph(Protocol):
+    """What records a body without executing it, and executes the recording."""
+
+    def record(self, body: Callable[[], T]) -> T: ...
+
+    def replay(self) -> None: ...
+
+
+class CudaGraph:
+    """A CUDA graph recorded on `stream`; the memory that its body takes stays its own as long as it lives."""
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        self._stream = stream
+        self._graph = torch.cuda.CUDAGraph()
+
+    def record(self, body: Callable[[], T]) -> T:
+        # A collection during the recording could free what other streams use, which ends the recording.
+        gc.collect()
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()  # what the body took before, the graph takes again
+            # torch.cuda.graph would leave the stream current where the recording fails
+            with torch.cuda.stream(self._stream):
+                return self._recorded(body)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _recorded(self, body: Callable[[], T]) -> T:
+        self._graph.capture_begin(capture_error_mode="thread_local")  # other threads may use the device
+        try:
+            result = body()
+        except BaseException:
+            with suppress(RuntimeError):  # says only that something failed before
+                self._graph.capture_end()
+            raise
+        self._graph.capture_end()
+        return result
+
+    def replay(self) -> None:
+        self._graph.replay()
+
+
+class Captured(Generic[T]):
+    """`body()` from Python the first `warmup` times, then replayed; each call gives what `body` returned.
+
+    The body must use the same device memory in every call, never wait for the device, and keep on it what changes
+    between calls: a replay runs none of its Python. Recording executes nothing, so no call is lost to it. What the body
+    returned when it was recorded is rewritten by every replay.
+
+    `refusal` says from the start why nothing is to be recorded. Where recording fails, `reason` tells, and the body
+    goes on from Python: nothing was executed, so nothing is lost.
+    """
+
+    def __init__(
+        self,
+        body: Callable[[], T],
+        device: torch.device,
+        *,
+        warmup: int = 3,
+        refusal: str | None = None,
+        graph: Callable[[torch.cuda.Stream], Graph] = CudaGraph,
+    ) -> None:
+        self.reason = refusal
+        self._body = body
+        self._left = warmup
+        self._make = graph
+        # One stream for all: autograd remembers the stream on which a parameter was first used, and a recording that
+        # meets another one fails.
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._replay: Callable[[], None] | None = None
+        self._result: T | None = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether calls are replays now."""
+        return self._replay is not None
+
+    def __call__(self) -> T:
+        if self._replay is None and self._left == 0 and self.reason is None:
+            self._record()
+        if self._replay is not None:
+            self._replay()
+            return self._result  # type: ignore[return-value]
+        self._left = max(self._left - 1, 0)
+        return self.plainly(self._body)
+
+    def plainly(self, body: Callable[[], T]) -> T:
+        """`body()` from Python, in order with the calls before and after: another size of batch, say."""
+        with _in_turn(self._stream):
+            return body()
+
+    def _record(self) -> None:
+        try:
+            graph = self._make(self._stream)  # type: ignore[arg-type]
+            self._result = graph.record(self._body)
+        except Exception as error:  # whatever it was, the body called plainly meets it again if it is the body's own
+            self.reason = f"recording failed: {_line(error)}"
+        else:
+            self._replay = graph.replay
+
+
+@contextmanager
+def _in_turn(stream: torch.cuda.Stream | None) -> Iterator[None]:
+    """On `stream`, but after all that is queued on the current one, and before all that will be."""
+    if stream is None:
+        yield
+        return
+    here = torch.cuda.current_stream(stream.device)
+    stream.wait_stream(here)
+    with torch.cuda.stream(stream):
+        yield
+    here.wait_stream(stream)
+
+
+def _line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,152 @@
+"""One training iteration as a function that touches only device memory, so that a CUDA graph can hold it whole."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from bitspike.anneal import ThresholdAnnealing
+from bitspike.data.samples import Samples
+from bitspike.nn import SpikingNetwork
+from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.network import Observed
+from bitspike.nn.sharding import set_shard
+from bitspike.train.capture import Captured, CudaGraph
+from bitspike.train.config import TrainConfig
+from bitspike.train.health import FirstBad
+from bitspike.train.numerics import as_input, cast, dtype_of
+from bitspike.train.optim import (
+    clip_gradients,
+    clip_weights,
+    gradient_norms,
+    learning_rate,
+    make_optimizer,
+    set_learning_rate,
+)
+from bitspike.train.plan import Plan
+from bitspike.train.seeds import mixed, order
+from bitspike.train.stopwatch import Stopwatch
+from bitspike.train.tasks import Task
+from bitspike.train.world import World
+
+
+def planned_on(device: torch.device) -> bool:
+    """Whether the learning rate and dropout are read from the plan too: on a GPU, which then needs no word of the host.
+
+    On a CPU they come from the host: the rate in Python's precision, masks from torch's generator.
+    """
+    return device.type == "cuda"
+
+
+def no_graph(device: torch.device, world: World) -> str | None:
+    """Why iterations cannot be recorded in a CUDA graph; None where they can."""
+    if device.type != "cuda":
+        return "CUDA graphs need a GPU"
+    return "several processes exchange gradients in every iteration" if world.size > 1 else None
+
+
+class Iteration:
+    """Batch, forward, loss, backward, clips, optimizer, thresholds, sums; what depends on the iteration is read from a
+    plan on the device. With `graph`, iterations of a whole batch are recorded and replayed where they can be."""
+
+    def __init__(
+        self,
+        net: SpikingNetwork,
+        annealing: ThresholdAnnealing,
+        task: Task,
+        samples: Samples,
+        config: TrainConfig,
+        *,
+        seed: int,
+        repeat: int,
+        world: World,
+        graph: bool,
+    ) -> None:
+        self.net, self.annealing, self.task, self.samples, self.config = net, annealing, task, samples, config
+        self.seed, self.repeat, self.world = seed, repeat, world
+        self.device = samples.labels.device
+        self.planned = planned_on(self.device)
+        self.dtype = dtype_of(config.precision)
+        self.total = len(samples) * repeat
+        self.batch = min(config.batch, self.total)
+        self.count = -(-self.total // self.batch)  # iterations an epoch
+        self.plan = Plan(self.count, self.batch, annealing.buffers(), self.device)
+        self.parameters = list(net.parameters())
+        self.optimizer = make_optimizer(net, config, self.plan.lr if self.planned else None)
+        self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
+        # in place for good, as a graph needs it: loss * samples, right, samples
+        self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        self.watch = Stopwatch(self.device)
+        self.refusal = no_graph(self.device, world) if graph else "switched off"
+        self.forget()
+
+    def forget(self) -> None:
+        """Record anew, after three iterations: the optimizer's memory may be another."""
+        full = partial(self.body, self.batch)
+        self.captured = Captured(full, self.device, refusal=self.refusal, graph=CudaGraph)
+
+    def begin(self, epoch: int, iteration: int, step: int) -> None:
+        """Bring the plan of `epoch` to the device, to go on with its `iteration`, which is the run's `step`."""
+        steps = range(step - iteration, step - iteration + self.count)
+        self.plan.write(
+            order(len(self.samples), self.repeat, self.seed, epoch),
+            steps,
+            [learning_rate(self.config, step) for step in steps],
+            [self.annealing.values(step + 1) for step in steps],
+            [mixed(self.seed, "dropout", step) for step in steps] if self.planned else None,
+        )
+        self.plan.seek(iteration)
+        set_dropout_key(self.net, self.plan.key if self.planned else None)
+        self.net.train()
+        self.watch = Stopwatch(self.device)
+
+    def size(self, iteration: int) -> int:
+        """Samples of an iteration: the epoch's last takes what is left."""
+        return min(self.batch, self.total - iteration * self.batch)
+
+    def run(self, iteration: int, step: int) -> Observed:
+        """`iteration` of the epoch, which is the run's `step`; the plan must be there."""
+        if not self.planned:
+            torch.manual_seed(mixed(self.seed, "dropout", step))
+            set_learning_rate(self.optimizer, learning_rate(self.config, step))
+        size = self.size(iteration)
+        return self.captured() if size == self.batch else self.captured.plainly(partial(self.body, size))
+
+    def body(self, size: int) -> Observed:
+        """The iteration at the plan's cursor, of `size` samples; nothing in it waits for the device."""
+        plan, config, world = self.plan, self.config, self.world
+        plan.next()
+        start, stop = world.share(size)
+        set_shard(self.net, world.shard(size))
+        with self.watch:
+            x, labels = self.samples.batch(plan.rows[start:stop])
+        with cast(config.precision, self.device):
+            observed = self.net.observe(as_input(x, self.dtype))
+            if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
+                loss = observed.output.spikes.sum()
+            else:
+                loss = self.task.loss(observed.output, labels)
+                if world.size > 1:
+                    loss = loss * ((stop - start) / size)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        world.sum_gradients(self.parameters)
+        self._update()
+        with torch.no_grad():
+            right = self.task.correct(observed.output, labels).sum().double()
+            samples = torch.full_like(right, stop - start)
+            self.sums += torch.stack((loss.double() * size, right, samples))
+        return observed
+
+    def _update(self) -> None:
+        """From gradients to the next iteration's weights and thresholds."""
+        config = self.config
+        norms = gradient_norms(self.parameters)
+        self.bad.look(norms, self.plan.step)
+        if config.grad_clip is not None:
+            clip_gradients(self.parameters, norms, config.grad_clip)
+        if config.weight_clip is not None:
+            clip_weights(self.parameters, config.weight_clip)
+        self.optimizer.step()
+        self.plan.write_thresholds()

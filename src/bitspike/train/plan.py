@@ -1,0 +1,73 @@
+"""What an epoch's iterations take from the host, on the device at once: rows, dropout keys, rates, thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class Plan:
+    """A table with a line of 64-bit words an iteration, and the line of now, read through views of it.
+
+    `next()` fetches the line at the cursor and moves on, all on the device: in a CUDA graph each replay takes the next.
+    The views stay the same memory for good: `rows [batch]` of the samples, `key` of dropout, `step`, `lr` (float32, as
+    torch's fused optimizers read it) and `values`, a number for each of `thresholds` in its own dtype.
+    """
+
+    def __init__(self, iterations: int, batch: int, thresholds: Sequence[Tensor], device: torch.device) -> None:
+        self.iterations, self.batch = iterations, batch
+        self.thresholds = list(thresholds)
+        self._dtype = self.thresholds[0].dtype
+        width = batch + 3 + len(self.thresholds)
+        self._table = torch.zeros(iterations, width, dtype=torch.int64, device=device)
+        self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
+        self._line = torch.zeros(1, width, dtype=torch.int64, device=device)
+        rows, keys, steps, rates, values = self._columns(self._line)
+        self.rows, self.key, self.step, self.lr = rows[0], keys[0], steps[0], rates[0]
+        self.values = list(values[0].unbind())
+
+    def _columns(self, table: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        rows, key, step = table[:, : self.batch], table[:, self.batch], table[:, self.batch + 1]
+        rate = _as(table[:, self.batch + 2 : self.batch + 3], torch.float32)[:, 0]
+        return rows, key, step, rate, _as(table[:, self.batch + 3 :], self._dtype)
+
+    def write(
+        self,
+        rows: Tensor,
+        steps: Sequence[int],
+        rates: Sequence[float],
+        values: Sequence[Sequence[float]],
+        keys: Sequence[int] | None = None,
+    ) -> None:
+        """An epoch: all its rows in order; for each iteration its step, rate, thresholds after it, and key."""
+        table = torch.zeros_like(self._table, device="cpu")
+        padded = rows.new_zeros(self.iterations * self.batch)
+        padded[: len(rows)] = rows
+        places = self._columns(table)
+        places[0].copy_(padded.view(self.iterations, self.batch))
+        if keys is not None:
+            places[1].copy_(torch.tensor(keys))
+        places[2].copy_(torch.tensor(steps))
+        places[3].copy_(torch.tensor(rates, dtype=torch.float64))
+        places[4].copy_(torch.tensor(values, dtype=torch.float64))
+        self._table.copy_(table)
+
+    def seek(self, iteration: int) -> None:
+        """Let the next line be that of `iteration`."""
+        self._cursor.fill_(iteration)
+
+    def next(self) -> None:
+        """Take the line at the cursor, and move the cursor on."""
+        torch.index_select(self._table, 0, self._cursor, out=self._line)
+        self._cursor.add_(1)
+
+    def write_thresholds(self) -> None:
+        """The line's thresholds into the network."""
+        torch._foreach_copy_(self.thresholds, self.values)
+
+
+def _as(words: Tensor, dtype: torch.dtype) -> Tensor:
+    """A number in each 64-bit word `[..., N]`; a smaller one takes its first bytes."""
+    return words.view(dtype)[..., :: 8 // dtype.itemsize]

@@ -1,0 +1,41 @@
+"""Where a run is, and who is told how it goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bitspike.train.run_folder import Row
+
+Ending = Literal["epochs", "patience", "dead", "nan", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told how a run goes; all do nothing unless given."""
+
+    epoch_begins: Callable[[int, int, int], object] = lambda epoch, iterations, done: None
+    iteration: Callable[[Mapping[str, Any] | None], object] = lambda watched: None
+    evaluation_begins: Callable[[int], Callable[[], object]] = lambda batches: lambda: None
+    epoch_ends: Callable[[Row], object] = lambda row: None
+    warning: Callable[[str], object] = lambda message: None
+    note: Callable[[str], object] = lambda message: None  # nothing is wrong, but slower than it could be
+    interrupted: Callable[[], bool] = lambda: False
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run is; all of it goes into the checkpoint."""
+
+    epoch: int = 0  # finished
+    iteration: int = 0  # of the epoch in work
+    step: int = 0  # iterations so far
+    best_epoch: int = 0  # of equally accurate ones, that with the lowest loss
+    best_accuracy: float = -1.0
+    best_loss: float = math.inf
+    improved_epoch: int = 0  # the last with a better accuracy: what patience counts from
+    seconds: float = 0.0
+    rows: list[Row] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
