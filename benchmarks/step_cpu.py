@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import bitspike
+from bitspike.nn.dropout import set_dropout_key
 from bitspike import Relax, ThresholdAnnealing, build, count_loss
 
 
@@ -173,6 +174,7 @@ def measure(case: Case, rounds: int, peer: bool) -> dict[str, Any]:
         generator=torch.Generator().manual_seed(0),
     )
     static = case.steps if x.dim() == 1 + len(case.shape) else None
+    set_dropout_key(net, torch.tensor(1))  # as training does
     runs = {"bitspike": trainer(case, net, lambda: net.observe(x, steps=static).output.spikes, labels)}
     if peer:
         loop = Loop(case, net)

@@ -1,5 +1,6 @@
 """`bitspike train`, `evaluate`, `preset` and `data` as a user meets them: what they print, write, refuse."""
 
+import io
 import json
 import statistics
 import tomllib
@@ -8,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 import bitspike
 from bitspike.cli import app
+from bitspike.cli import train as commands
 from bitspike.data import Images
 from bitspike.data.datasets import open_dataset
 from bitspike.experiments import coding, runs
@@ -232,6 +236,43 @@ def test_out_seed_and_epochs(here, cli):
     spec = read_experiment(here / "a" / "b" / "experiment.toml")
     assert (spec.seed, spec.train.epochs) == (7, 1)
     assert summary["command"].startswith("bitspike train mine.toml --out a/b --seed 7")
+
+
+def test_a_graph_can_be_switched_off_and_is_accounted_for(here, cli):
+    assert cli("train", "mine.toml", "--graph", "off", "--out", "off", "--epochs", 1, *NO_BOARD)[0] == 0
+    assert summary_of("off")["graph"] == "switched off"
+    status, _, err = cli("train", "mine.toml", "--device", "cpu", "--out", "auto", "--epochs", 1, *NO_BOARD)
+    assert status == 0
+    assert summary_of("auto")["graph"] == "CUDA graphs need a GPU"
+    assert "CUDA" not in err  # nobody expects one on a CPU
+    assert (here / "off" / "best.safetensors").read_bytes() == (here / "auto" / "best.safetensors").read_bytes()
+    assert cli("train", "mine.toml", "--out", "off", "--resume", "--epochs", 2, *NO_BOARD)[0] == 0
+
+
+def test_the_bar_moves_ten_times_a_second_at_most(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
+    shown = Progress(console=Console(file=io.StringIO()), auto_refresh=False)
+    told = commands._Told(shown, preset("mnist/annealed"))
+    watched = {"accuracy": 0.5, "loss": 1.0, "theta": [2.0], "dead": [0.25], "spikes": [7.0]}
+    told.epoch_begins(1, 500, 30)
+    told.iteration(watched)
+    seen = []
+    for k in range(250):
+        now[0] += 0.001
+        told.iteration({**watched, "loss": 2.0} if k == 20 else None)
+        seen.append((shown.tasks[0].completed, "loss 2" in shown.tasks[0].fields["figures"]))
+    assert sorted(set(seen)) == [(31, False), (131, True), (231, True)]
+    told.epoch_begins(2, 500, 0)
+    now[0] += 1
+    told.iteration(None)
+    assert (shown.tasks[0].completed, shown.tasks[0].fields["figures"]) == (1, "")
+
+
+def test_an_epoch_from_a_graph_has_no_share_of_data():
+    timing = {"train_seconds": 1.25, "evaluate_seconds": 0.5, "data_share": 0.125}
+    assert commands._seconds(timing) == "1.2 + 0.5 s, data 12.5%"
+    assert commands._seconds({**timing, "data_share": None}) == "1.2 + 0.5 s"
 
 
 def test_coding_needs_no_data(here, cli):

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import Adaptation, LIFState, lif
-from bitspike.ops import lif_c, lif_reference, lif_torch
+from bitspike.ops import lif_c, lif_reference, lif_torch, lif_triton
 
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
 needs_c = pytest.mark.skipif(os.environ.get("BITSPIKE_NO_C") == "1", reason="BITSPIKE_NO_C=1")
 
 
@@ -501,7 +502,8 @@ def test_a_static_current_may_be_one_number(backend):
 def ran(monkeypatch):
     """The names of the backends that ran."""
     names = []
-    for name, module in (("reference", lif_reference), ("torch", lif_torch), ("c", lif_c)):
+    backends = {"reference": lif_reference, "torch": lif_torch, "c": lif_c, "triton": lif_triton}
+    for name, module in backends.items():
         true = module.run
         monkeypatch.setattr(module, "run", lambda scan, true=true, name=name: names.append(name) or true(scan))
     return names
@@ -510,9 +512,12 @@ def ran(monkeypatch):
 PLAIN = {"beta": 0.5, "theta": 1.0, "slope": 1.0}
 
 
-@pytest.mark.parametrize("name", ["reference", "torch", pytest.param("c", marks=needs_c)])
+@pytest.mark.parametrize(
+    "name", ["reference", "torch", pytest.param("c", marks=needs_c), pytest.param("triton", marks=needs_triton)]
+)
 def test_a_named_backend_is_the_one_that_runs(ran, name):
-    lif(torch.ones(2, 1, 3), backend=name, **PLAIN)
+    device = "cuda" if name == "triton" and torch.cuda.is_available() else "cpu"
+    lif(torch.ones(2, 1, 3, device=device), backend=name, **PLAIN)
     assert ran == [name]
 
 

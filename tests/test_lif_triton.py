@@ -10,28 +10,25 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from bitspike import lif
+from lif_check import ADAPTIVE, DEVICE, OUTPUTS, check, gradients, incoming, moved, with_state
 from test_lif_backends import assert_same_outputs, calls, draw
 
-from bitspike import Adaptation, LIFState, lif
-
-triton = pytest.importorskip("triton")
-from triton_interpreter import mend  # noqa: E402
-
-from bitspike.ops import lif_triton, lif_triton_kernels  # noqa: E402
+pytest.importorskip("triton")
+from bitspike.ops import lif_triton, lif_triton_kernels
+from triton_interpreter import mend
 
 mend()
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-OUTPUTS = ("spikes", "membrane", "u", "z", "a")
-ADAPTIVE = Adaptation(0.5, 0.25)
+TILE = lif_triton.tile
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_tiles():
     """Tiles that a few dozen neurons and a dozen steps fill more than once, and never to the edge."""
-    true = lif_triton.tile
     lif_triton.tile = lambda neurons: lif_triton.Tile(16, 1, 4)
     yield
-    lif_triton.tile = true
+    lif_triton.tile = TILE
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -40,70 +37,6 @@ def _poison():
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)
-
-
-def moved(call, dtype=None):
-    """The call on the device; everything but a half-precision current in `dtype`, if given."""
-
-    def move(value):
-        if isinstance(value, LIFState):
-            return LIFState(*map(move, value))
-        return value.to(DEVICE, dtype) if isinstance(value, torch.Tensor) else value
-
-    return {name: move(value) for name, value in call.items()}
-
-
-def one_step(call):
-    return call["current"].shape if "steps" in call else call["current"].shape[1:]
-
-
-def incoming(call, names=OUTPUTS):
-    """A random gradient for each of the outputs named."""
-    steps = call.get("steps") or call["current"].shape[0]
-    shapes = [(steps, *one_step(call))] * 2 + [one_step(call)] * 3
-    return {name: draw(9 + i, *shapes[i], exact=False) for i, name in enumerate(OUTPUTS) if name in names}
-
-
-def gradients(backend, call, given, dtype=None):
-    """Outputs, and the gradients that `given` sends to every input that can have one."""
-    call = moved(call, dtype)
-    leaves = {name: call[name].clone().requires_grad_() for name in ("current", "beta", "recurrent") if name in call}
-    call |= leaves
-    if "state" in call:
-        call["state"] = LIFState(*(None if part is None else part.clone().requires_grad_() for part in call["state"]))
-        leaves |= {f"state {i}": part for i, part in enumerate(call["state"]) if part is not None}
-    out = lif(call.pop("current"), backend=backend, **call)
-    parts = dict(zip(OUTPUTS, (out.spikes, out.membrane, *out.state), strict=True))
-    parts = {name: parts[name] for name in given if parts[name] is not None and parts[name].requires_grad}
-    torch.autograd.backward(list(parts.values()), [given[name].to(part) for name, part in parts.items()])
-    return out, {name: leaf.grad for name, leaf in leaves.items()}
-
-
-def check(call, names=OUTPUTS, share=2**-7):
-    """Outputs equal the definition in float32, gradients that in float64, to a share of the largest.
-
-    The current's arithmetic must be exact, so that both fire alike. Beta's gradient is a sum over the neurons that
-    share it, which may cancel: its share is of the sum without signs.
-    """
-    call = call | {"beta": torch.as_tensor(call["beta"])}
-    given = incoming(call, names)
-    ours, grads = gradients("triton", call, given)
-    assert_same_outputs(ours, lif(**moved(call), backend="reference"))
-    spread = call | {"beta": call["beta"].expand(one_step(call))}
-    exact = gradients("reference", spread, given, torch.float64)[1]
-    for name, wanted in exact.items():
-        if wanted is None:  # start spikes of a plain scan only meet the reset, which has no gradient
-            assert grads[name] is None, name
-            continue
-        scale = wanted.abs().sum_to_size(grads[name].shape).max()
-        error = (grads[name].double() - wanted.sum_to_size(grads[name].shape)).abs().max()
-        assert error <= share * scale, f"{name}: {error / scale:.2e} of the largest"
-
-
-def with_state(call, adaptive=False):
-    shape = one_step(call)
-    level = draw(4, *shape).abs() / 4 if adaptive else None
-    return call | {"state": LIFState(draw(2, *shape), draw(3, *shape).gt(0).float(), level)}
 
 
 # ---- Equality with the definition
@@ -174,12 +107,13 @@ def test_half_precision_currents(dtype, static):
     assert (grad - wanted).abs().max() <= 2**-6 * wanted.abs().max()
 
 
-def test_every_gradient_is_within_two_roundings_and_without_bias():
-    # One rounding of s to bf16 is a relative 2**-9; positive gradients cannot cancel.
+def test_every_gradient_is_within_a_rounding_and_without_bias(monkeypatch):
+    monkeypatch.setattr(lif_triton, "tile", lambda neurons: lif_triton.Tile(1024, 4, 4))
+    # Rounding s to bf16 is a relative 2**-8 at most; positive gradients cannot cancel.
     current = (draw(1, 8, 1, 2048, exact=False) * 3).to(DEVICE)
     found = []
     for backend, dtype in (("triton", torch.float32), ("reference", torch.float64)):
-        leaf = current.to(dtype).requires_grad_()
+        leaf = current.to(dtype, copy=True).requires_grad_()
         out = lif(leaf, beta=0.5, theta=2.0, slope=0.7, backend=backend)
         out.spikes.sum().backward()
         found.append((out.spikes.detach(), leaf.grad.double()))
@@ -187,8 +121,8 @@ def test_every_gradient_is_within_two_roundings_and_without_bias():
     same = (ours == spikes).all(0)  # float64 may fire otherwise, rarely
     assert same.float().mean() > 0.99
     error = ((grad - exact) / exact)[:, same]
-    assert error.abs().max() <= 2**-8
-    assert error.mean().abs() <= 5e-5  # cutting off instead of rounding would give 2e-3
+    assert error.abs().max() <= 1.001 * 2**-8
+    assert error.mean().abs() <= 5e-5  # cutting off instead of rounding would give -3e-3
 
 
 # ---- Laws of time, thresholds that move
@@ -275,21 +209,21 @@ def test_gradients_are_read_where_they_lie(shape, static):
     }[shape]().to(DEVICE)
     current = draw(1, *(() if static else (9,)), 3, 11).to(DEVICE)
     found = []
-    for given in (grad, grad.contiguous()):
+    for received in (grad, grad.contiguous()):
         leaf = current.clone().requires_grad_()
         out = lif(leaf, beta=0.5, theta=1.5, slope=1.0, backend="triton", **({"steps": 9} if static else {}))
-        torch.autograd.backward([out.spikes, out.membrane], [given, given * 1])
+        torch.autograd.backward([out.spikes, out.membrane], [received, received * 1])
         found.append(leaf.grad)
     assert torch.equal(*found)
 
 
 def test_a_gradient_that_repeats_over_time_is_not_written_out():
-    form = lif_triton._Form(9, False, torch.Size((3, 11)), 1.0, 0.0, 0.0, False, True)
+    form = lif_triton.Form(9, False, torch.Size((3, 11)), 1.0, 0.0, 0.0, False, True)
     for grad, neuron in ((draw(2, 3, 11).expand(9, 3, 11), 1), (torch.tensor(1.5).expand(9, 3, 11), 0)):
-        read, *strides = lif_triton._rows(grad, form)
+        read, *strides = lif_triton.rows_of(grad, form)
         assert (read.data_ptr(), *strides) == (grad.data_ptr(), 0, neuron)
     turned = draw(2, 11, 3).T.expand(9, 3, 11)
-    assert lif_triton._rows(turned, form)[0].shape == (3, 11)
+    assert lif_triton.rows_of(turned, form)[0].shape == (3, 11)
 
 
 @pytest.mark.parametrize(
@@ -351,12 +285,12 @@ def test_a_static_current_may_be_one_number():
     assert current.grad.item() == 1.75
 
 
-@given(neurons=st.integers(1, 1 << 20))
-def test_a_tile_is_what_triton_allows(neurons):
-    block, warps, ahead = lif_triton.tile.__globals__["tile"](neurons)
+@given(neurons=st.integers(1, 1 << 24))
+def test_tiles_are_powers_of_two_that_fill_their_threads(neurons):
+    block, warps, ahead = TILE(neurons)
     for number in (block, warps, ahead):
         assert number & (number - 1) == 0
-    assert block >= 32 * warps or neurons
+    assert block >= 32 * warps
 
 
 # ---- When it runs
@@ -374,14 +308,14 @@ def test_float64_is_refused():
 
 
 def test_without_triton_the_reason_is_said(monkeypatch):
+    monkeypatch.delitem(sys.modules, "bitspike.ops.lif_triton_kernels")
     monkeypatch.setitem(sys.modules, "triton", None)
     assert "Triton is not installed" in refused(torch.ones(2, 1, 3))
 
 
 def test_the_cpu_is_refused_where_kernels_are_compiled(monkeypatch):
-    compiled = triton.JITFunction(lambda x: x)
-    monkeypatch.setattr(lif_triton_kernels, "_lif_fwd_kernel", compiled)
-    assert "on the CPU, where Triton only runs in its interpreter" in refused(torch.ones(2, 1, 3))
+    monkeypatch.setattr(lif_triton_kernels, "INTERPRETED", False)
+    assert "on the CPU, where Triton only runs interpreted" in refused(torch.ones(2, 1, 3))
 
 
 def test_a_lean_import_and_the_cpus_own_path_never_import_triton():

@@ -11,8 +11,8 @@ from torch import nn
 from bitspike import build, count_loss
 from bitspike.data.coding import target_trace
 from bitspike.data.samples import frames_from_dense
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.dropout import Dropout
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.sharding import Shard, set_shard
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.train.config import TrainConfig
@@ -135,6 +135,15 @@ def test_the_trace_task_is_the_squared_error_to_the_target():
     assert TraceTask(50.0, "sum").loss(out, labels).item() == pytest.approx(errors.sum(0).mean().item(), rel=1e-6)
     with pytest.raises(ValueError, match="membrane"):
         TraceTask(50.0).loss(output(torch.zeros(100, 2, 1)), labels)
+
+
+@given(st.lists(st.integers(2, 99), min_size=1, max_size=5), st.floats(0.5, 60))
+def test_every_sample_has_the_trace_of_its_own_time(times, theta):
+    traces = torch.stack([target_trace(theta, time) for time in times], 1)
+    out = output(torch.zeros(100, len(times), 1), traces[:, :, None])
+    assert TraceTask(theta, "sum").loss(out, torch.tensor(times)).item() == 0.0
+    off = TraceTask(theta).loss(out, torch.tensor(times) - 1)
+    assert off.item() > 0.0
 
 
 def test_an_evaluation_counts_what_a_loop_over_samples_counts():

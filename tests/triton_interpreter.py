@@ -1,16 +1,29 @@
-"""Triton's interpreter, mended: it cuts float32 off to bf16, where a GPU rounds to nearest."""
+"""Triton's interpreter, mended and fenced: bf16 is rounded to nearest, and no access leaves a launch's tensors."""
+
+import functools
 
 import numpy
 import torch
 
 
+@functools.cache
 def mend():
-    """Let conversions from and to bf16 be those of the hardware; nothing to do where kernels run on a GPU."""
-    from triton import language as tl
+    """Let Triton's interpreter round as GPUs do, and fail where a GPU would read or write out of bounds.
+
+    The interpreter cuts float32 off to bf16. It reads whatever lies beside a tensor, as a GPU does.
+    Nothing to do where kernels run on a GPU.
+    """
+    if torch.cuda.is_available():
+        return
     from triton.runtime import interpreter
 
-    if torch.cuda.is_available() or hasattr(interpreter._convert_float, "cuts"):
-        return
+    _round(interpreter)
+    _fence(interpreter)
+
+
+def _round(interpreter):
+    from triton import language as tl
+
     cuts = interpreter._convert_float
 
     def convert(values, source, target, rounding):
@@ -19,5 +32,36 @@ def mend():
             return as_torch.bfloat16().view(torch.int16).numpy().view(numpy.uint16)
         return cuts(values, source, target, rounding)
 
-    convert.cuts = cuts
     interpreter._convert_float = convert
+
+
+def _fence(interpreter):
+    spans = numpy.zeros((0, 2), numpy.uint64)  # first byte and the one after the last, of every tensor of a launch
+    executor, builder = interpreter.GridExecutor, interpreter.InterpreterBuilder
+    prepare, load, store = executor._init_args_hst, builder.create_masked_load, builder.create_masked_store
+
+    def preparing(self, args, kwargs):
+        nonlocal spans
+        prepared = prepare(self, args, kwargs)
+        storages = [arg.untyped_storage() for arg in prepared[0] if isinstance(arg, torch.Tensor)]
+        found = sorted((storage.data_ptr(), storage.data_ptr() + storage.nbytes()) for storage in storages)
+        spans = numpy.array(found, numpy.uint64).reshape(-1, 2)
+        return prepared
+
+    def check(pointers, mask):
+        places = pointers.data[mask.data]
+        if places.size:
+            span = numpy.searchsorted(spans[:, 0], places, side="right").astype(numpy.int64) - 1
+            outside = (span < 0) | (places >= spans[span, 1])
+            if outside.any():
+                raise IndexError(f"{outside.sum()} of {places.size} places lie outside of every tensor of the launch")
+
+    def loading(self, pointers, mask, *rest):
+        check(pointers, mask)
+        return load(self, pointers, mask, *rest)
+
+    def storing(self, pointers, value, mask, *rest):
+        check(pointers, mask)
+        return store(self, pointers, value, mask, *rest)
+
+    executor._init_args_hst, builder.create_masked_load, builder.create_masked_store = preparing, loading, storing

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bitspike.config import unknown_key
 from bitspike.nn.notation import Conv, Layer, parse
 
 Work = Literal["step", "layer"]
@@ -71,7 +70,7 @@ _FASHION = Case(
 )
 _DVS = Case(
     "dvs128",
-    "DVS128 Gesture, batch 8",
+    "DVS128 Gesture",
     "dvs128/annealed",
     "16Conv5-AP2-32Conv5-AP2-800Dense11",
     (2, 32, 32),
@@ -82,7 +81,7 @@ _DVS = Case(
 _SHD = Case("shd", "SHD", "shd/annealed", "700Dense3000Dense20", (700,), batch=32, steps=333, density=0.025)
 _LAYER = Case(
     "layer16k",
-    "Open Neuromorphic's single layer, 16,384 neurons",
+    "Open Neuromorphic's single layer",
     "shd/annealed",
     "16384Dense16384",
     (16384,),
@@ -94,11 +93,11 @@ _LAYER = Case(
 _ALL = (
     _FASHION,
     _DVS,
-    replace(_DVS, name="dvs128-16", title="DVS128 Gesture, batch 16", batch=16),
+    replace(_DVS, name="dvs128-16", batch=16),
     _SHD,
     _LAYER,
     replace(
-        _LAYER, name="layer2k", title="the single layer, 2,048 neurons", notation="2048Dense2048", input_shape=(2048,)
+        _LAYER, name="layer2k", title="a single layer of 2,048 neurons", notation="2048Dense2048", input_shape=(2048,)
     ),
 )
 CASES = {case.name: case for case in _ALL}
@@ -146,5 +145,5 @@ def choose(names: Sequence[str], device: str) -> list[Case]:
         elif name in known:
             chosen.append(known[name])
         else:
-            raise ValueError(f"bench: {unknown_key(name, [*CASES, GROWTH], 'case')}")
+            raise ValueError(f"bench: no case is named {name!r}; known: {', '.join(CASES)}, {GROWTH} and its parts")
     return list(dict.fromkeys(chosen))

@@ -62,8 +62,8 @@ def count(case: Case, optimizer: str) -> Work:
     hidden = sum(neurons_of(layer) for layer in layers[:-1]) * samples
     inputs = math.prod(case.input_shape) * (4 * case.batch if case.static else samples)
     moved = 2 * inputs + 3 * hidden // 8 + 4 * _PASSES[optimizer] * parameters
-    neuron_steps = case.neurons() * samples
-    return Work(operations, moved, moved + neuron_steps * 2 * 4 + hidden * 2 * 2)
+    currents = sum(neurons_of(layer) for layer in layers[case.static :]) * samples  # that of an image does not change
+    return Work(operations, moved, moved + currents * 2 * 4 + hidden * 2 * 2)
 
 
 def _multiplications(layer: Layer) -> int:
@@ -80,8 +80,8 @@ def _weights(layer: Layer) -> int:
     return (layer.inputs + 1) * layer.outputs
 
 
-def measure_ceilings(device: torch.device) -> Ceilings:
-    """A large product (bf16 on a GPU, float32 on a CPU) and a large copy, the best of a few."""
+def measure_ceilings(device: torch.device, before: Ceilings | None = None) -> Ceilings:
+    """A large product (bf16 on a GPU, float32 on a CPU) and a large copy, the best of a few, and of those `before`."""
     gpu = device.type == "cuda"
     n, dtype = (8192, torch.bfloat16) if gpu else (1024, torch.float32)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
@@ -89,7 +89,10 @@ def measure_ceilings(device: torch.device) -> Ceilings:
     target = torch.empty_like(source)
     product = _best(lambda: torch.mm(a, b), device)
     copy = _best(lambda: target.copy_(source), device)
-    return Ceilings(2 * n**3 / product, 2 * source.numel() / copy)
+    found = Ceilings(2 * n**3 / product, 2 * source.numel() / copy)
+    if before is None:
+        return found
+    return Ceilings(max(found.operations, before.operations), max(found.bytes, before.bytes))
 
 
 def _best(call: Callable[[], object], device: torch.device) -> float:

@@ -13,7 +13,7 @@ import torch
 
 from bitspike.bench.cases import Case
 from bitspike.bench.contender import Contender
-from bitspike.bench.floor import Ceilings, count, measure_ceilings
+from bitspike.bench.floor import Ceilings, Work, count, measure_ceilings
 from bitspike.bench.ours import ours
 from bitspike.bench.peers import variants
 from bitspike.bench.problem import Problem, prepare
@@ -34,6 +34,7 @@ class Plan:
     deadline: float = float("inf")  # of time.monotonic(): contenders that would start later are left out
     begin: Callable[[str, int], Callable[[], None]] = field(default=lambda stage, steps: lambda: None)
     done: Callable[[Result], object] = lambda result: None  # after each case, with all so far
+    failed: Callable[[str, BaseException], object] = lambda name, error: None  # a contender, which is then left out
 
 
 def run(plan: Plan) -> Result:
@@ -42,20 +43,25 @@ def run(plan: Plan) -> Result:
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it our steps would not be deterministic
     ceilings = measure_ceilings(plan.device)
-    result: Result = {
-        "format": FORMAT,
-        "versions": versions(),
-        "device": str(plan.device),
-        "ceilings": {"operations_per_s": ceilings.operations, "bytes_per_s": ceilings.bytes},
-        "cases": {},
-    }
+    result: Result = {"format": FORMAT, "versions": versions(), "device": str(plan.device), "cases": {}}
     for case in plan.cases:
-        result["cases"][case.name] = _case(plan, case, ceilings)
+        result["cases"][case.name] = _case(plan, case)
+        ceilings = measure_ceilings(plan.device, ceilings)  # another load on the machine may have slowed the first
+        result["ceilings"] = {"operations_per_s": ceilings.operations, "bytes_per_s": ceilings.bytes}
+        for each in result["cases"].values():
+            _set_floor(each, ceilings)
         plan.done(result)
     return result
 
 
-def _case(plan: Plan, case: Case, ceilings: Ceilings) -> Result:
+def _set_floor(case: Result, ceilings: Ceilings) -> None:
+    floor = case["floor"]
+    work = Work(floor["operations"], floor["bytes"], floor["bytes_streamed"])
+    floor["ms"] = _digits(ceilings.milliseconds(work))
+    floor["ms_streamed"] = _digits(ceilings.milliseconds(work, streamed=True))
+
+
+def _case(plan: Plan, case: Case) -> Result:
     problem = prepare(case, plan.device)
     work = count(case, problem.recipe.optimizer)
     rows: dict[str, Result] = {}
@@ -65,6 +71,7 @@ def _case(plan: Plan, case: Case, ceilings: Ceilings) -> Result:
         try:
             makers += [(each.name, each.make) for each in variants(peer) if each.fits(problem)]
         except Exception as error:  # a library that does not import here
+            plan.failed(peer, error)
             rows[peer] = _failed(error)
     tick = plan.begin(f"{case.name}: first steps", len(makers))
     for name, make in makers:
@@ -84,13 +91,7 @@ def _case(plan: Plan, case: Case, ceilings: Ceilings) -> Result:
         "group": case.group,
         "grown_to": case.grown_to() if case.along else None,
         "neuron_steps": case.neuron_steps(),
-        "floor": {
-            "operations": work.operations,
-            "bytes": work.bytes,
-            "bytes_streamed": work.streamed,
-            "ms": _digits(ceilings.milliseconds(work)),
-            "ms_streamed": _digits(ceilings.milliseconds(work, streamed=True)),
-        },
+        "floor": {"operations": work.operations, "bytes": work.bytes, "bytes_streamed": work.streamed},
         "rows": rows,
     }
 
@@ -106,7 +107,7 @@ def _enter(
         contender = make(problem)
         entrants[name] = warm_up(contender, plan.device, before)
     except Exception as error:
-        gc.collect()
+        plan.failed(name, error)
         return _failed(error)
     return {
         "library": contender.library,

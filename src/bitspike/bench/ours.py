@@ -66,10 +66,10 @@ def _layer(problem: Problem) -> Callable[[], object]:
 def samples_of(problem: Problem) -> Samples:
     """A few batches of the problem's kind on its device."""
     case = problem.case
-    values = synthetic(case, _BATCHES * case.batch, seed=2)
-    labels = synthetic_labels(case, _BATCHES * case.batch, seed=2)
-    samples: Samples = Images(values, labels) if case.static else frames_from_dense(values, labels)
-    return samples.to(problem.device)
+    count = case.batch * (1 if case.group else _BATCHES)  # growth goes to sizes of which one batch is enough
+    values = synthetic(case, count, 2, problem.device)
+    labels = synthetic_labels(case, count, 2, problem.device)
+    return Images(values, labels) if case.static else frames_from_dense(values, labels)
 
 
 def _trainer(problem: Problem) -> Steps:

@@ -19,8 +19,38 @@ _COLORS = {
 }
 
 
-def draw(result: Result, path: Path) -> None:
-    """A PNG with a panel for each case and each curve of growth."""
+def draw(result: Result, folder: Path) -> list[Path]:
+    """bench.png with a panel for each case, growth.png with one for each curve; those that there is something for."""
+    cases = {name: case for name, case in result["cases"].items() if not case["group"]}
+    groups: dict[str, list[Result]] = {}
+    for case in result["cases"].values():
+        if case["group"]:
+            groups.setdefault(case["group"], []).append(case)
+    machine = result["versions"].get("gpu") or result["versions"]["machine"]
+    where = f"({machine}, torch {result['versions']['torch']})"
+    drawn = []
+    if cases:
+        heights = [0.7 + 0.3 * len(case["rows"]) for case in cases.values()]
+        figure, panels = _figure(f"One training step {where}", (8.5, sum(heights)), len(cases), 1, heights)
+        for panel, (name, case) in zip(panels, cases.items(), strict=True):
+            _bars(panel, name, case)
+        drawn.append(_save(figure, folder / "bench.png"))
+    if groups:
+        columns = min(3, len(groups))
+        rows = -(-len(groups) // columns)
+        title = f"One training step, for each neuron and time step {where}"
+        figure, panels = _figure(title, (4 * columns, 3.2 * rows), rows, columns, [1.0] * rows)
+        for panel, (name, curve) in zip(panels, groups.items(), strict=False):
+            _curve(panel, name, curve)
+        for panel in panels[len(groups) :]:
+            panel.set_axis_off()
+        drawn.append(_save(figure, folder / "growth.png"))
+    return drawn
+
+
+def _figure(
+    title: str, size: tuple[float, float], rows: int, columns: int, heights: Sequence[float]
+) -> tuple[Any, list[Any]]:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -28,24 +58,14 @@ def draw(result: Result, path: Path) -> None:
         raise ModuleNotFoundError(
             "bench: the picture needs matplotlib, which is not installed; run: pip install 'bitspike[report]'"
         ) from None
-    cases = {name: case for name, case in result["cases"].items() if not case["group"]}
-    groups: dict[str, list[Result]] = {}
-    for case in result["cases"].values():
-        if case["group"]:
-            groups.setdefault(case["group"], []).append(case)
-    heights = [0.9 + 0.3 * max(len(case["rows"]), 1) for case in cases.values()] + [2.6] * len(groups)
-    if not heights:
-        raise ValueError("bench: there is nothing to draw; measure at least one case")
-    figure = Figure(figsize=(8.5, sum(heights)), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for panel, (name, case) in zip(panels, cases.items(), strict=False):
-        _bars(panel, name, case)
-    for panel, (name, curve) in zip(panels[len(cases) :], groups.items(), strict=True):
-        _curve(panel, name, curve)
-    machine = result["versions"].get("gpu") or result["versions"]["machine"]
-    figure.suptitle(f"One training step ({machine}, torch {result['versions']['torch']})", fontsize=10)
-    write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=150))
+    figure.suptitle(title, fontsize=10)
+    return figure, list(figure.subplots(rows, columns, squeeze=False, height_ratios=heights).flat)
+
+
+def _save(figure: Any, path: Path) -> Path:
+    return write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=150))
 
 
 def _bars(panel: Any, name: str, case: Result) -> None:
@@ -60,12 +80,12 @@ def _bars(panel: Any, name: str, case: Result) -> None:
     )
     panel.invert_yaxis()
     panel.set_xscale("log")
-    panel.set_title(f"{name}: {case['title']}, T = {case['steps']}, batch {case['batch']}", fontsize=9, loc="left")
+    floor = case["floor"]["ms"]
+    title = f"{name}: {case['title']}, T {case['steps']}, batch {case['batch']}; floor (dotted) {number(floor)} ms"
+    panel.set_title(title, fontsize=9, loc="left")
     panel.set_xlabel("ms a step", fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
-    floor = case["floor"]["ms"]
     panel.axvline(floor, color="black", lw=0.8, ls=":")
-    panel.annotate("floor", (floor, 1), xycoords=("data", "axes fraction"), fontsize=7, ha="center", va="bottom")
     if times:
         panel.set_xlim(min(floor, *times) / 2, max(times) * 8)
     for place, (ms, row) in enumerate(zip(times, rows.values(), strict=True)):
@@ -96,9 +116,13 @@ def _curve(panel: Any, name: str, cases: Sequence[Result]) -> None:
             panel.plot(where, memory, "s--", color=color, ms=3, lw=0.8, label=f"{label}, bytes")
     panel.set_xscale("log")
     panel.set_yscale("log")
-    panel.set_title(f"growth: {name}", fontsize=9, loc="left")
-    panel.set_xlabel(name.rpartition(", ")[2], fontsize=8)
-    panel.set_ylabel("ns (o), bytes (s)\na neuron-step", fontsize=8)
-    panel.tick_params(labelsize=8)
+    panel.set_title(name, fontsize=9, loc="left")
+    along = name.rpartition(", ")[2]
+    panel.set_xlabel({"T": "time steps", "width": "neurons"}.get(along, along), fontsize=8)
+    panel.set_ylabel("ns, bytes (dashed)", fontsize=8)
+    places = sorted({case["grown_to"] for case in cases})
+    panel.set_xticks(places, [f"{place:,}" for place in places], rotation=45)
+    panel.set_xticks([], minor=True)
+    panel.tick_params(labelsize=7)
     if libraries:
         panel.legend(fontsize=7)

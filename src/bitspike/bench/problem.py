@@ -99,30 +99,31 @@ def _each(value: float | list[float], count: int) -> tuple[float, ...]:
 def prepare(case: Case, device: torch.device, seed: int = 0) -> Problem:
     """Synthetic data of the case's shape and density, one batch on the device."""
     spec = experiment_of(case)
-    values = synthetic(case, case.batch, seed)
+    values = synthetic(case, case.batch, seed, device)
     x = values.float().div_(255) if case.static else values.transpose(0, 1).contiguous()
-    labels = synthetic_labels(case, case.batch, seed)
-    return Problem(case, recipe_of(case, spec), spec, x.to(device), labels.to(device), device)
+    labels = synthetic_labels(case, case.batch, seed, device)
+    return Problem(case, recipe_of(case, spec), spec, x, labels, device)
 
 
-def synthetic(case: Case, samples: int, seed: int) -> Tensor:
+def synthetic(case: Case, samples: int, seed: int, device: torch.device) -> Tensor:
     """`[N, C, H, W]` (static) or `[N, T, ...]`, uint8: zero but for a `density`, there pixels or small counts."""
-    random = torch.Generator().manual_seed(seed)
+    random = torch.Generator(device).manual_seed(seed)
     shape = (samples, *case.input_shape) if case.static else (samples, case.steps, *case.input_shape)
-    chance = torch.empty(shape).uniform_(generator=random)
+    chance = torch.empty(shape, device=device).uniform_(generator=random)
     if case.static:  # evenly grey where anything is drawn
         return torch.where(chance < case.density, (chance / case.density * 255).ceil(), 0).to(torch.uint8)
     if case.work == "layer":
         return (chance < case.density).to(torch.uint8)
     # counts of 1 and, each a third as often as the one before, 2, 3 and 4
-    counts = torch.zeros(shape, dtype=torch.uint8)
+    counts = torch.zeros(shape, dtype=torch.uint8, device=device)
     for smaller in (1, 3, 9, 27):
         counts += chance < case.density / smaller
     return counts
 
 
-def synthetic_labels(case: Case, samples: int, seed: int) -> Tensor:
+def synthetic_labels(case: Case, samples: int, seed: int, device: torch.device) -> Tensor:
     """`[N]`, one of the last layer's neurons each."""
     last = case.layers()[-1]
     classes = last.outputs if isinstance(last, Dense) else 1
-    return torch.randint(classes, (samples,), generator=torch.Generator().manual_seed(seed + 1))
+    random = torch.Generator(device).manual_seed(seed + 1)
+    return torch.randint(classes, (samples,), generator=random, device=device)

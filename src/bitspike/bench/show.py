@@ -2,70 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
 
 Result = dict[str, Any]
 
 
-def tables(result: Result) -> Group:
-    """One table a case; growth groups have one each."""
-    shown: list[Table] = []
+def show(result: Result, console: Console) -> None:
+    """A table a case with what belongs to its rows below it; groups of growth have one each."""
     groups: dict[str, list[Result]] = {}
     for name, case in result["cases"].items():
         if case["group"]:
             groups.setdefault(case["group"], []).append(case)
-        else:
-            shown.append(_of_case(name, case))
-    return Group(*shown, *(_of_group(name, cases) for name, cases in groups.items()))
-
-
-def show(result: Result, console: Console) -> None:
-    """Print all of it."""
-    console.print(tables(result))
+            continue
+        console.print(_of_case(name, case))
+        for line in _notes(case):
+            console.print(line, highlight=False, soft_wrap=True)
+        console.print()
+    for name, cases in groups.items():
+        console.print(_of_group(name, cases))
 
 
 def _of_case(name: str, case: Result) -> Table:
     floor = case["floor"]
     table = Table(
-        title=f"{name}: {case['title']}, batch {case['batch']}, T {case['steps']}; "
-        f"floor {floor['ms']:.3g} ms, streamed {floor['ms_streamed']:.3g} ms",
+        title=f"{name}: {case['title']}, batch {case['batch']}, T {case['steps']}\n"
+        f"floor {number(floor['ms'])} ms, streamed {number(floor['ms_streamed'])} ms",
         title_justify="left",
     )
-    table.add_column("library", no_wrap=True)
-    for heading in ("ms a step", "quartiles", "times ours", "peak MB", "kernels", "launches", "times floor"):
-        table.add_column(heading, justify="right")
-    table.add_column("setting", overflow="fold")
+    table.add_column("library", overflow="fold", min_width=12)
+    for heading in ("ms a step", "quartiles", "x ours", "MB", "kernels", "launches", "x floor"):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     for row_name, row in case["rows"].items():
         if "error" in row:
-            table.add_row(row_name, *["-"] * 7, row["error"])
+            table.add_row(row_name, "failed")
             continue
         ms, gpu = row["ms"], row["gpu"] or {}
         table.add_row(
-            f"{row_name} {row['version']}",
+            row_name,
             number(ms["median"]),
-            f"{number(ms['low'])} .. {number(ms['high'])}",
+            f"{number(ms['low'])}-{number(ms['high'])}",
             number((row["times_ours"] or {}).get("median")),
             number(row["peak_mb"]),
             number(gpu.get("kernels")),
             number(gpu.get("launches")),
             number(ms["median"] / floor["ms"]),
-            row["setting"],
         )
     return table
+
+
+def _notes(case: Result) -> Iterator[str]:
+    """What each row is, and how its mathematics differs."""
+    for name, row in case["rows"].items():
+        if "error" in row:
+            yield f"  {name}: {row['error']}"
+        else:
+            differs = f"; differs: {'; '.join(row['differs'])}" if row["differs"] else ""
+            yield f"  {name} {row['version']}: {row['setting']}{differs}"
 
 
 def _of_group(name: str, cases: list[Result]) -> Table:
     table = Table(title=f"growth: {name}", title_justify="left")
     table.add_column(name.rpartition(", ")[2])
-    for heading in ("library", "ms a step", "ns a neuron-step", "peak MB", "bytes a neuron-step", "times floor"):
+    for heading in ("library", "ms a step", "ns/neuron-step", "MB", "bytes/neuron-step", "x floor"):
         table.add_column(heading, justify="right")
     for case in cases:
         for row_name, row in case["rows"].items():
             if "error" in row:
-                table.add_row(str(case["grown_to"]), row_name, row["error"])
+                table.add_row(str(case["grown_to"]), row_name, "failed")
                 continue
             table.add_row(
                 str(case["grown_to"]),

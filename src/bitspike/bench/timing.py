@@ -50,8 +50,13 @@ class Entrant:
 
 
 def warm_up(contender: Contender, device: torch.device, before: int) -> Entrant:
-    """First steps, and how many of them a round takes; `before` are the bytes allocated before it was made."""
+    """First steps, and how many of them a round takes; `before` are the bytes allocated before it was made.
+
+    Peak memory is what these steps take, recording a graph among them; replaying one takes no more.
+    """
     entrant = Entrant(contender)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     entrant.first = _timed(contender, device, 1)
     for _ in range(WARM_UP[device.type] - 1):
         last = _timed(contender, device, 1)
@@ -64,12 +69,11 @@ def warm_up(contender: Contender, device: torch.device, before: int) -> Entrant:
 
 
 def allocated(device: torch.device) -> int:
-    """Bytes of the GPU's allocator now; its peak starts from here."""
+    """Bytes of the GPU's allocator now."""
     if device.type != "cuda":
         return 0
     torch.cuda.synchronize(device)
     torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats(device)
     return torch.cuda.memory_allocated(device)
 
 

@@ -35,7 +35,7 @@ def bench(
     ] = "all",
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.auto,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for the rounds of one case.")] = 20.0,
-    out: Annotated[Path | None, typer.Option(help="Folder for bench.json and bench.png.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for bench.json and its pictures.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Time whole training steps against other libraries, in turns: median, spread, memory, kernels, the floor."""
@@ -60,7 +60,7 @@ def bench(
     if out is not None:
         from bitspike.bench.picture import draw
 
-        draw(result, out / "bench.png")
+        draw(result, out)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:

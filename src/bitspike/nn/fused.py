@@ -104,7 +104,7 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
     if counts:
         entry = x.contiguous()
     else:
-        entry = _first_current(layers[0], x, steps)
+        entry = _first_current(layers[0], x, steps, shapes[0])
         entry = entry if static else _channels_last(entry, grids[0])
     current, fired = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
     _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
@@ -216,14 +216,34 @@ def _count_batches(layers: list[Block], steps: int) -> None:
             block.norm.num_batches_tracked.add_(1 if isinstance(block.norm, SharedBatchNorm2d) else steps)
 
 
-def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
+def _first_current(block: Block, x: Tensor, steps: int | None, shape: tuple[int, int, int]) -> Tensor:
     """Layer 1's current by its own modules: on real numbers, whose sums round, the order of operations is theirs."""
-    if isinstance(block.synapse, BinaryLinear):
-        x = x.flatten(1 if steps is not None else 2)
-    current: Tensor = block.synapse(x)
-    for pool in block.pools:
-        current = per_step(pool, current)
-    return current if block.norm is None else block.norm(current, steps or 1)
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not (own := _has_own_backward(block, x, steps))):
+        if isinstance(block.synapse, BinaryLinear):
+            x = x.flatten(1 if steps is not None else 2)
+        before: Tensor = block.synapse(x)
+        for pool in block.pools:
+            before = per_step(pool, before)
+        current = before if block.norm is None else block.norm(before, steps or 1)
+    if not own:
+        return current
+    from bitspike.ops.fused.entry import attach
+
+    link, norm = _link(block, _source(0, [shape], [])), block.norm
+    parameters = None if norm is None else (norm.weight, norm.bias, norm.eps)
+    return attach(current, before, x, link.synapse, link.weight, link.clip, parameters)
+
+
+def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
+    """Whether gradients only go to a binary convolution on a static image, for which there are kernels."""
+    return (
+        steps is not None
+        and torch.is_grad_enabled()
+        and not x.requires_grad
+        and isinstance(block.synapse, BinaryConv2d)
+        and _refused(block, 0, 2, counts=True) is None
+        and (block.norm is None or isinstance(block.norm, StepBatchNorm2d))
+    )
 
 
 def _channels_last(current: Tensor, grid: Grid) -> Tensor:

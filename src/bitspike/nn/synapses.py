@@ -58,8 +58,11 @@ class BinaryLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() < 1 or x.shape[-1] != self.in_features:
             raise ValueError(f"BinaryLinear: input must be [..., {self.in_features}], but has shape {list(x.shape)}")
-        weight = binarize(self.weight, self.clip) if self.binary else self.weight
-        return F.linear(x, weight, self.bias)
+        return F.linear(x, self.signs() if self.binary else self.weight, self.bias)
+
+    def signs(self) -> Tensor:
+        """The weights of one bit."""
+        return binarize(self.weight, self.clip)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, binary={self.binary}"
@@ -88,7 +91,7 @@ class BinaryConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         require_images("BinaryConv2d", x, self.in_channels)
-        weight = binarize(self.weight, self.clip) if self.binary else self.weight
+        weight = self.signs() if self.binary else self.weight
 
         def convolve(images: Tensor) -> Tensor:
             out: Tensor = self._conv_forward(images, weight, self.bias)
@@ -97,6 +100,10 @@ class BinaryConv2d(nn.Conv2d):
         if x.dim() == 5 and x.device.type == "cpu" and len(x) > _STEPS_AT_ONCE:
             return torch.cat([per_step(convolve, steps) for steps in x.split(_STEPS_AT_ONCE)])
         return per_step(convolve, x)
+
+    def signs(self) -> Tensor:
+        """The weights of one bit."""
+        return binarize(self.weight, self.clip)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, binary={self.binary}"

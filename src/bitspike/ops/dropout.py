@@ -1,6 +1,6 @@
 """Dropout whose mask is a pure function of a key, a layer and a place: nothing is stored, and anyone can draw it again.
 
-The random numbers are Philox-4x32-10 (Salmon et al. 2011). Four steps of a neuron share a draw: the mask of step t, row b
+The random numbers are Philox-4x32-7 (Salmon et al. 2011; 7 rounds are the fewest that pass their tests). Four steps of a neuron share a draw: the mask of step t, row b
 and neuron n is number t % 4 of the block with counter (b * N + n, t // 4, layer, 0).
 """
 
@@ -12,13 +12,16 @@ from torch import Tensor
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
+ROUNDS = 7
 
 
-def philox(counter: tuple[Tensor, Tensor, Tensor, Tensor], key: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def philox(
+    counter: tuple[Tensor, Tensor, Tensor, Tensor], key: Tensor, rounds: int = ROUNDS
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Four random 32-bit numbers (in int64) for each counter of four; `key` is one int64, low word first."""
     c0, c1, c2, c3 = counter
     k0, k1 = key & _WORD, (key >> 32) & _WORD
-    for _ in range(10):
+    for _ in range(rounds):
         high0, low0 = _product(_MULTIPLIERS[0], c0)
         high1, low1 = _product(_MULTIPLIERS[1], c2)
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0

@@ -132,18 +132,19 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
     origin = "backend"
     if name == "auto" and (forced := os.environ.get("BITSPIKE_BACKEND")):
         name, origin = forced, "backend (from BITSPIKE_BACKEND)"
-    fast = {"c": lif_c, "triton": lif_triton}
+    fast = {"c": (lif_c.refusal, lif_c.run), "triton": (lif_triton.refusal, lif_triton.run)}
     if name == "auto":
         best = "triton" if scan.current.is_cuda else "c"
-        name = best if fast[best].refusal(scan) is None else "torch"
+        name = best if fast[best][0](scan) is None else "torch"
     if name == "reference":
         return lif_reference.run
     if name == "torch":
         return lif_torch.run
     if name in fast:
-        if reason := fast[name].refusal(scan):
+        refusal, run = fast[name]
+        if reason := refusal(scan):
             raise ValueError(f"lif: {origin} {name!r} cannot run this call: {reason}; use 'auto'")
-        return fast[name].run
+        return run
     raise ValueError(f"lif: {origin} must be one of {', '.join(BACKENDS)}, but is {name!r}")
 
 

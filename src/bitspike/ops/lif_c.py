@@ -21,8 +21,8 @@ _COUNTS = ("steps", "neurons", "current_step", "beta_step", "theta_step", "cente
 _POINTERS = ("current", "beta", "theta", "center", "u0", "z0")
 
 
-class _CScan(ctypes.Structure):
-    """`Scan` of native.c, field by field."""
+class CScan(ctypes.Structure):
+    """`Scan` of cpu/scan.h, field by field."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in _COUNTS),
@@ -31,8 +31,8 @@ class _CScan(ctypes.Structure):
     )
 
 
-class _CGradients(ctypes.Structure):
-    """`Gradients` of native.c, field by field."""
+class CGradients(ctypes.Structure):
+    """`Gradients` of cpu/scan.h, field by field."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("spikes", "membrane", "u_last", "current", "u0", "beta")]
 
@@ -49,9 +49,9 @@ def _library() -> ctypes.CDLL | None:
             return None
     except (OSError, AttributeError):
         return None
-    library.lif_forward.argtypes = [ctypes.POINTER(_CScan), ctypes.c_int, *[ctypes.c_void_p] * 3]
+    library.lif_forward.argtypes = [ctypes.POINTER(CScan), ctypes.c_int, *[ctypes.c_void_p] * 3]
     library.lif_forward.restype = None
-    library.lif_backward.argtypes = [ctypes.POINTER(_CScan), ctypes.c_int, ctypes.POINTER(_CGradients)]
+    library.lif_backward.argtypes = [ctypes.POINTER(CScan), ctypes.c_int, ctypes.POINTER(CGradients)]
     library.lif_backward.restype = ctypes.c_int
     return library
 
@@ -71,14 +71,14 @@ def refusal(scan: Scan) -> str | None:
 
 def run(scan: Scan) -> LIFOutput:
     """Eq. 1-2 in C, on all of PyTorch's threads."""
-    form = _Form(scan.steps, scan.static, scan.shape, scan.slope, scan.keep_membrane)
+    form = Form(scan.steps, scan.static, scan.shape, scan.slope, scan.keep_membrane)
     spikes, membrane, last = _LIF.apply(
         scan.current.contiguous(), scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
     )
     return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].clone()))
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """What of a Scan is not a tensor."""
 
     steps: int
@@ -99,10 +99,10 @@ class _LIF(torch.autograd.Function):
         spikes = pool.empty((form.steps, *form.shape))
         membrane = pool.empty(spikes.shape) if form.keep_membrane else None
         last = float32(form.shape)
-        _held, scan = _describe(tensors, form)
+        _held, scan = describe(tensors, form)
         library = _library()
         assert library is not None  # or refusal() would have said so
-        library.lif_forward(ctypes.byref(scan), _threads(form), *map(_address, (spikes, membrane, last)))
+        library.lif_forward(ctypes.byref(scan), threads(form), *map(address, (spikes, membrane, last)))
         return spikes, membrane, last
 
     @staticmethod
@@ -113,28 +113,29 @@ class _LIF(torch.autograd.Function):
         grad_current = pool.empty(tensors[0].shape)
         grad_u0 = float32(form.shape)
         grad_beta = float32(form.shape) if ctx.needs_input_grad[1] else None
-        _held, scan = _describe(tensors, form)
-        gradients = _CGradients(*map(_address, (*given, grad_current, grad_u0, grad_beta)))
+        _held, scan = describe(tensors, form)
+        gradients = CGradients(*map(address, (*given, grad_current, grad_u0, grad_beta)))
         library = _library()
         assert library is not None
-        if library.lif_backward(ctypes.byref(scan), _threads(form), ctypes.byref(gradients)):
+        if library.lif_backward(ctypes.byref(scan), threads(form), ctypes.byref(gradients)):
             raise MemoryError("lif: no memory for the backward pass of the C backend")
         if grad_beta is not None:
             grad_beta = grad_beta.sum_to_size(tensors[1].shape)
         return grad_current, grad_beta, grad_u0, None, None, None, None
 
 
-def _address(tensor: Tensor | None) -> int | None:
+def address(tensor: Tensor | None) -> int | None:
+    """Where a tensor lies, for C; None is C's NULL."""
     return None if tensor is None else tensor.data_ptr()
 
 
-def _describe(tensors: Sequence[Tensor], form: _Form) -> tuple[list[Tensor], _CScan]:
+def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan]:
     """The kernel's view of the inputs, and the contiguous tensors that must outlive it."""
     current, beta, u0, theta, center, z0 = tensors
     parameters = [p if p.numel() == 1 else p.expand(form.shape).contiguous() for p in (beta, theta, center)]
     held = [current, *parameters, u0.contiguous(), z0.contiguous()]
     neurons = form.shape.numel()
-    scan = _CScan(
+    scan = CScan(
         form.steps,
         neurons,
         0 if form.static else neurons,
@@ -145,5 +146,6 @@ def _describe(tensors: Sequence[Tensor], form: _Form) -> tuple[list[Tensor], _CS
     return held, scan
 
 
-def _threads(form: _Form) -> int:
+def threads(form: Form) -> int:
+    """PyTorch's, or one where there is little to do."""
     return torch.get_num_threads() if form.shape.numel() * form.steps >= _ALONE else 1

@@ -1,7 +1,7 @@
 """The Triton twin of the scan: one kernel a direction over all of time, two bytes a neuron-step kept for the backward.
 
 Spikes and membranes equal the definition's bit for bit. The backward pass multiplies by the surrogate rounded to bf16,
-a relative 2**-9 a factor, to nearest and so without bias; a static current keeps nothing and has it exact.
+by a relative 2**-8 at most, to nearest and so without bias. A static current keeps nothing and has it in float32.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bitspike.ops.lif import LIFOutput, LIFState, Scan
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _OLDEST = (8, 0)  # compute capability with bf16
+_WIDEST = 512  # neurons of a recurrent layer: a program reads all their weights in every step
 
 
 def refusal(scan: Scan) -> str | None:
@@ -26,18 +27,15 @@ def refusal(scan: Scan) -> str | None:
         return f"the current is {scan.current.dtype}, not float32, bfloat16 or float16"
     if device.type not in ("cpu", "cuda"):
         return f"the current is on {device}"
-    if scan.recurrent is not None:
-        return "recurrent neurons run in PyTorch"
+    if scan.recurrent is not None and len(scan.recurrent) > _WIDEST:
+        return f"{len(scan.recurrent)} recurrent neurons are more than {_WIDEST}, which PyTorch runs faster"
     try:
-        import triton
-
-        from bitspike.ops.lif_triton_kernels import _lif_fwd_kernel
+        from bitspike.ops.lif_triton_kernels import INTERPRETED
     except ImportError:
         return "Triton is not installed (pip install triton)"
-    interpreted = not isinstance(_lif_fwd_kernel, triton.JITFunction)
-    if device.type == "cpu" and not interpreted:
-        return "the current is on the CPU, where Triton only runs in its interpreter (TRITON_INTERPRET=1 from the start)"
-    if device.type == "cuda" and interpreted:
+    if device.type == "cpu" and not INTERPRETED:
+        return "the current is on the CPU, where Triton only runs interpreted (set TRITON_INTERPRET=1 first)"
+    if device.type == "cuda" and INTERPRETED:
         return "TRITON_INTERPRET=1 is set, which runs kernels on the CPU, and the current is on a GPU"
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < _OLDEST:
         return f"{torch.cuda.get_device_name(device)} is older than compute capability 8.0"
@@ -65,14 +63,20 @@ def run(scan: Scan) -> LIFOutput:
     """Eq. 1-2 in one Triton kernel."""
     u0, z0, a0 = scan.start or LIFState(None, None, None)  # type: ignore[arg-type]
     rho, strength = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else (0.0, 0.0)
-    form = _Form(
+    form = Form(
         scan.steps, scan.static, scan.shape, scan.slope, rho, strength, scan.adaptation is not None, scan.keep_membrane
     )
-    spikes, membrane, u, z, a = _LIF.apply(scan.current, scan.beta, u0, z0, a0, scan.theta, scan.center, form)
-    return LIFOutput(spikes, membrane, LIFState(u, z, a))
+    inputs = (scan.current, scan.beta, u0, z0, a0, scan.theta, scan.center)
+    if scan.recurrent is not None:
+        from bitspike.ops.lif_triton_recurrent import RecurrentLIF
+
+        spikes, membrane, *state = RecurrentLIF.apply(*inputs, scan.recurrent, form)
+    else:
+        spikes, membrane, *state = _LIF.apply(*inputs, form)
+    return LIFOutput(spikes, membrane, LIFState(*state))
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """What of a Scan is not a tensor."""
 
     steps: int
@@ -103,18 +107,18 @@ class _LIF(torch.autograd.Function):
         recomputed = form.static and not form.adaptive
         keeps = learning and not recomputed
         spikes = torch.empty(shape, dtype=current.dtype, device=device)
-        membrane = _float32(shape, device) if form.keep_membrane else None
+        membrane = float32(shape, device) if form.keep_membrane else None
         surrogate = torch.empty(shape, dtype=torch.bfloat16, device=device) if keeps else None
         before = torch.empty_like(surrogate) if surrogate is not None and ctx.needs_input_grad[1] else None
-        last = [_float32(form.shape, device) if i < 2 or form.adaptive else None for i in range(3)]
+        last = [float32(form.shape, device) if i < 2 or form.adaptive else None for i in range(3)]
         _launch(
             "_lif_fwd_kernel",
             form,
-            *_rows(current, form),
-            *_period(beta, form.shape),
-            *_period(theta, form.shape),
-            *_period(center, form.shape),
-            *(_plain(part) for part in (u0, z0, a0)),
+            *rows_of(current, form),
+            *period_of(beta, form.shape),
+            *period_of(theta, form.shape),
+            *period_of(center, form.shape),
+            *(plain(part) for part in (u0, z0, a0)),
             spikes,
             membrane,
             surrogate,
@@ -138,28 +142,28 @@ class _LIF(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         beta, surrogate, before, current, theta, center, u0, z0 = ctx.saved_tensors
-        form: _Form = ctx.form
+        form: Form = ctx.form
         grad_spikes, grad_membrane, *grad_last = grads
         needs = ctx.needs_input_grad
         device = beta.device
         grad_shape = form.shape if form.static else (form.steps, *form.shape)
         grad_current = torch.empty(grad_shape, dtype=ctx.dtype, device=device) if needs[0] else None
-        grad_beta = _float32(form.shape, device) if needs[1] else None
-        grad_u0 = _float32(form.shape, device) if needs[2] else None
-        grad_z0, grad_a0 = (_float32(form.shape, device) if needs[i] and form.adaptive else None for i in (3, 4))
-        given = (*_rows(grad_spikes, form), *_rows(grad_membrane, form), *(_plain(part) for part in grad_last[:2]))
+        grad_beta = float32(form.shape, device) if needs[1] else None
+        grad_u0 = float32(form.shape, device) if needs[2] else None
+        grad_z0, grad_a0 = (float32(form.shape, device) if needs[i] and form.adaptive else None for i in (3, 4))
+        given = (*rows_of(grad_spikes, form), *rows_of(grad_membrane, form), *(plain(part) for part in grad_last[:2]))
         still = grad_spikes is not None and grad_spikes.stride(0) == 0
         if surrogate is None:
             _launch(
                 "_lif_static_bwd_kernel",
                 form,
-                *_rows(current, form)[::2],
+                *rows_of(current, form)[::2],
                 *given,
-                *_period(beta, form.shape),
-                *_period(theta, form.shape),
-                *_period(center, form.shape),
-                _plain(u0),
-                _plain(z0),
+                *period_of(beta, form.shape),
+                *period_of(theta, form.shape),
+                *period_of(center, form.shape),
+                plain(u0),
+                plain(z0),
                 grad_current,
                 grad_u0,
                 grad_beta,
@@ -176,8 +180,8 @@ class _LIF(torch.autograd.Function):
                 surrogate if fires else None,
                 before,
                 *given,
-                _plain(grad_last[2]),
-                *_period(beta, form.shape),
+                plain(grad_last[2]),
+                *period_of(beta, form.shape),
                 grad_current,
                 grad_u0,
                 grad_z0,
@@ -195,11 +199,12 @@ class _LIF(torch.autograd.Function):
         return grad_current, grad_beta, grad_u0, grad_z0, grad_a0, None, None, None
 
 
-def _float32(shape: tuple[int, ...], device: torch.device) -> Tensor:
+def float32(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Memory that a kernel will fill."""
     return torch.empty(shape, dtype=torch.float32, device=device)
 
 
-def _rows(tensor: Tensor | None, form: _Form) -> tuple[Tensor | None, int, int]:
+def rows_of(tensor: Tensor | None, form: Form) -> tuple[Tensor | None, int, int]:
     """A tensor `[T, B, ...]` (or `[B, ...]`) and how far apart in memory its rows and their neurons are.
 
     A gradient that repeats over time, or is one number, is read where it lies.
@@ -218,11 +223,12 @@ def _rows(tensor: Tensor | None, form: _Form) -> tuple[Tensor | None, int, int]:
     return tensor.contiguous(), form.neurons, 1
 
 
-def _plain(tensor: Tensor | None) -> Tensor | None:
+def plain(tensor: Tensor | None) -> Tensor | None:
+    """One step `[B, ...]`, a neuron after another in memory."""
     return None if tensor is None else tensor.contiguous()
 
 
-def _period(parameter: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
+def period_of(parameter: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
     """A parameter's values, and after how many neurons they repeat: one for all, one a neuron of a sample, or each."""
     size = parameter.numel()
     if size != 1 and parameter.shape != shape[len(shape) - parameter.dim() :]:
@@ -230,15 +236,18 @@ def _period(parameter: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
     return parameter.contiguous(), size
 
 
-def _launch(name: str, form: _Form, *args: Any, **constants: Any) -> None:
-    if not form.neurons:
+def launch(kernel: Any, programs: int, *args: Any, warps: int, **constants: Any) -> None:
+    """Run a kernel on the device of its tensors, which need not be the current one, with no multiply-add fused."""
+    if not programs:
         return
+    device = next(arg.device for arg in args if isinstance(arg, Tensor))
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        kernel[(programs,)](*args, **constants, num_warps=warps, enable_fp_fusion=False)
+
+
+def _launch(name: str, form: Form, *args: Any, **constants: Any) -> None:
     from bitspike.ops import lif_triton_kernels
 
     block, warps, ahead = tile(form.neurons)
-    device = next(arg.device for arg in args if isinstance(arg, Tensor))
-    # Triton launches on the current device, which need not be the tensors'.
-    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
-        getattr(lif_triton_kernels, name)[(-(-form.neurons // block),)](
-            *args, **constants, AHEAD=ahead, BLOCK=block, num_warps=warps, enable_fp_fusion=False
-        )
+    kernel = getattr(lif_triton_kernels, name)
+    launch(kernel, -(-form.neurons // block), *args, **constants, AHEAD=ahead, BLOCK=block, warps=warps)

@@ -5,8 +5,8 @@ steps, and the rows of the next round are on their way while this one is compute
 fused multiply-add rounds once where the definition rounds twice, and then a spike flips.
 
 Pointers that may be None are left out of the compiled kernel. In a tensor, rows are `_t` apart and neurons `_n`; a
-parameter repeats every `_p` neurons. What lies outside of time is loaded as anything, and never stored. Where all rows are
-alike (a STATIC current, STILL gradients of the spikes, as a loss on counts gives them) the first round's are kept.
+parameter repeats every `_p` neurons. What lies outside of time is loaded as anything, and never stored. Where all rows
+are alike (a STATIC current, STILL gradients of the spikes, as a loss on counts gives them) the first round's are kept.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
@@ -20,6 +20,10 @@ def _neurons(neurons, BLOCK: tl.constexpr):
     """The program's neurons, in int64, and which of them exist."""
     n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     return n, n < neurons
+
+
+# Whether TRITON_INTERPRET=1 was set when this module was imported: kernels then run on the CPU.
+INTERPRETED = not isinstance(_neurons, triton.JITFunction)
 
 
 @triton.jit
@@ -37,14 +41,14 @@ def _rows(pointer, t, WAY: tl.constexpr, stride_t, stride_n, n, live, steps, AHE
     """Rows t, t + WAY, ... as a tuple of AHEAD, in the dtype they are stored in: their first use waits for them."""
     rows = ()
     if pointer is None:
-        for k in tl.static_range(AHEAD):
-            rows = rows + (tl.zeros(n.shape, tl.float32),)
+        for _ in tl.static_range(AHEAD):
+            rows += (tl.zeros(n.shape, tl.float32),)
     else:
         wide = tl.cast(stride_t, tl.int64)
         at = t * wide + n * stride_n
         for k in tl.static_range(AHEAD):
             within = (t + k < steps) if WAY == 1 else (t >= k)
-            rows = rows + (tl.load(pointer + at, mask=live & within),)
+            rows += (tl.load(pointer + at, mask=live & within),)
             at += WAY * wide
     return rows
 
@@ -65,10 +69,13 @@ def _surrogate(u, center, slope):
 
 
 @triton.jit
-def _step(state, row, beta, theta, rho, gain, strength, ADAPTIVE: tl.constexpr):
-    """Eq. 1-2 for one step of (u, z, a, threshold * z)."""
+def _step(state, row, heard, beta, theta, rho, gain, strength, ADAPTIVE: tl.constexpr):
+    """Eq. 1-2 for one step of (u, z, a, threshold * z); `heard` is what other neurons' spikes add, if any do."""
     u, z, a, reset = state
-    u = beta * u + row.to(tl.float32) - reset
+    u = beta * u + row.to(tl.float32)
+    if heard is not None:
+        u += heard
+    u -= reset
     threshold = theta
     if ADAPTIVE:
         a = rho * a + gain * z
@@ -88,7 +95,7 @@ def _fwd_round(
     for k in tl.static_range(AHEAD):
         within = live & (t + k < steps) if LAST else live
         _keep(before, at, state[0], within)
-        state = _step(state, rows[k], beta, theta, rho, gain, strength, ADAPTIVE)
+        state = _step(state, rows[k], None, beta, theta, rho, gain, strength, ADAPTIVE)
         u, z, a, _reset = state
         _keep(spikes, at, z, within)
         _keep(membrane, at, u, within)
@@ -241,7 +248,7 @@ def _lif_static_bwd_kernel(
             by_beta = state[0] + decay * by_beta
             by_current = 1.0 + decay * by_current
             by_u0 = decay * by_u0
-            state = _step(state, row, decay, level, 0.0, 0.0, 0.0, False)
+            state = _step(state, row, None, decay, level, 0.0, 0.0, 0.0, False)
             last = t + k == steps - 1
             through = rows_gz[k].to(tl.float32) + tl.where(last, last_gz, 0.0)
             direct = rows_gu[k].to(tl.float32) + tl.where(last, last_gu, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -33,9 +33,9 @@ class CudaGraph:
         collects = gc.isenabled()
         gc.disable()
         try:
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(self._stream.device)
             torch.cuda.empty_cache()  # what the body took before, the graph takes again
-            # torch.cuda.graph would leave the stream current where the recording fails
+            # not torch.cuda.graph, which would leave the stream current where the recording fails
             with torch.cuda.stream(self._stream):
                 return self._recorded(body)
         finally:
@@ -43,15 +43,26 @@ class CudaGraph:
                 gc.enable()
 
     def _recorded(self, body: Callable[[], T]) -> T:
-        self._graph.capture_begin(capture_error_mode="thread_local")  # other threads may use the device
+        pool = torch.cuda.graph_pool_handle()
+        self._graph.capture_begin(pool, capture_error_mode="thread_local")  # other threads may use the device
         try:
             result = body()
         except BaseException:
             with suppress(RuntimeError):  # says only that something failed before
-                self._graph.capture_end()
+                self._end(pool)
             raise
-        self._graph.capture_end()
+        self._end(pool)
         return result
+
+    def _end(self, pool: Any) -> None:
+        try:
+            self._graph.capture_end()
+        except RuntimeError:
+            # PyTorch gives up before it has told its allocator, which then refuses to empty its cache: tell it
+            for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+                with suppress(RuntimeError):
+                    getattr(torch._C, name, lambda device, pool: None)(self._stream.device.index, pool)
+            raise
 
     def replay(self) -> None:
         self._graph.replay()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from bitspike.anneal import ThresholdAnnealing
 from bitspike.data.samples import Samples
@@ -77,9 +78,15 @@ class Iteration:
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         # in place for good, as a graph needs it: loss * samples, right, samples
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
+        self.shares = {size: self._share(size) for size in (self.batch, self.size(self.count - 1))}
         self.watch = Stopwatch(self.device)
         self.refusal = no_graph(self.device, world) if graph else "switched off"
         self.forget()
+
+    def _share(self, size: int) -> Tensor:
+        """How many of `size` samples are this process's, on the device."""
+        start, stop = self.world.share(size)
+        return torch.tensor(float(stop - start), dtype=torch.float64, device=self.device)
 
     def forget(self) -> None:
         """Record anew, after three iterations: the optimizer's memory may be another."""
@@ -134,9 +141,8 @@ class Iteration:
         world.sum_gradients(self.parameters)
         self._update()
         with torch.no_grad():
-            right = self.task.correct(observed.output, labels).sum().double()
-            samples = torch.full_like(right, stop - start)
-            self.sums += torch.stack((loss.double() * size, right, samples))
+            right = self.task.correct(observed.output, labels).sum(dtype=torch.float64)
+            self.sums += torch.stack((loss.double() * size, right, self.shares[size]))
         return observed
 
     def _update(self) -> None:

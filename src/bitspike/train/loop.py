@@ -83,12 +83,19 @@ class Trainer:
     # One iteration
 
     def begin_epoch(self) -> None:
-        """Get ready for the rest of the epoch in work; `step()` then takes its iterations."""
-        self.work.begin(self.progress.epoch, self.progress.iteration, self.progress.step)
+        """Get ready for the rest of the epoch in work, or the next if that is over; `step()` then takes iterations."""
+        progress = self.progress
+        if progress.iteration >= self.work.count:
+            progress.epoch, progress.iteration = progress.epoch + 1, 0
+            self.sums.zero_()
+        self.work.begin(progress.epoch, progress.iteration, progress.step)
 
     def step(self, count: int = 1) -> None:
         """`count` iterations: forward, backward, clips, optimizer, thresholds; `observed` is what the last one saw."""
         progress = self.progress
+        if progress.iteration + count > self.work.count:
+            left = self.work.count - progress.iteration
+            raise ValueError(f"Trainer: {left} iterations of the epoch are left, but step({count}); call begin_epoch()")
         for _ in range(count):
             self.observed = None  # frees its memory for the next, and in autograd the streams it was made on
             self.observed = self.work.run(progress.iteration, progress.step)
@@ -99,7 +106,8 @@ class Trainer:
     def train_epoch(self) -> bool:
         """The rest of the epoch in work; False if it was interrupted (and saved)."""
         progress, count = self.progress, self.work.count
-        self.begin_epoch()
+        if progress.iteration < count:  # a run resumed may only have to be evaluated
+            self.begin_epoch()
         self.listener.epoch_begins(progress.epoch + 1, count, progress.iteration)
         while progress.iteration < count:
             self.step(1)

@@ -44,12 +44,9 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """For the checkpoint; without a learning rate that is read from elsewhere."""
+    """For the checkpoint; without the learning rate, which the step gives."""
     state = optimizer.state_dict()
-    groups = [
-        {name: value for name, value in group.items() if not isinstance(value, Tensor)}
-        for group in state["param_groups"]
-    ]
+    groups = [{name: value for name, value in group.items() if name != "lr"} for group in state["param_groups"]]
     return {**state, "param_groups": groups}
 
 
@@ -66,8 +63,7 @@ def gradient_norms(parameters: Sequence[nn.Parameter]) -> Tensor:
     """`[P]`: the norm of each parameter's gradient (0 where it has none)."""
     grads = _gradients(parameters)
     found = iter(torch._foreach_norm(grads) if grads else ())
-    missing = parameters[0].new_zeros(())
-    return torch.stack([missing if p.grad is None else next(found) for p in parameters])
+    return torch.stack([p.new_zeros(()) if p.grad is None else next(found) for p in parameters])
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ from typing import Any
 
 from bitspike.bench.contender import Contender
 from bitspike.bench.problem import Problem
-from bitspike.config import unknown_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def named(text: str) -> list[str]:
         return [name for name in KNOWN if installed(name)]
     for name in names:
         if name not in KNOWN:
-            raise ValueError(f"bench: {unknown_key(name, [*KNOWN, 'all', 'none'], 'peer')}")
+            raise ValueError(f"bench: no peer is named {name!r}; known: {', '.join(KNOWN)}, and alone all or none")
     require(names)
     return list(dict.fromkeys(names))
 

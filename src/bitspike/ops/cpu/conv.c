@@ -17,7 +17,7 @@ enum { TOGETHER = 6 /* images */, FLUSH = 64 /* images whose sum float32 holds w
 typedef struct {
     int64_t images, channels, sites, outputs, places, taps;
     int64_t columns;       /* outputs, rounded up to 16 */
-    const uint64_t *bits;  /* [images, words] of channels * sites inputs */
+    const uint64_t *bits;  /* [2, images, words] of channels * sites inputs (pack.h) */
     const float *values;   /* [images, channels * sites], or NULL where all are 0 or 1 */
     const int32_t *starts; /* [sites + 1], into pairs */
     const int32_t *pairs;  /* [.., 2]: place, tap */
@@ -36,11 +36,11 @@ INLINE void add_rows(float *to, const float *from, float x, int64_t columns)
 INLINE void meet(const Conv *c, int64_t image, float *places, float *weights, int backward, const int64_t columns)
 {
     const int64_t inputs = c->channels * c->sites, words = WORDS(inputs);
-    const uint64_t *bits = c->bits + image * words;
+    const uint64_t *bits = c->bits + image * words, *more = bits + c->images * words;
     const float *values = c->values ? c->values + image * inputs : NULL;
     int64_t channel = 0, next = c->sites;
     for (int64_t w = 0; w < words; w++)
-        for (uint64_t rest = bits[w]; rest; rest &= rest - 1) {
+        for (uint64_t rest = bits[w] | (values ? more[w] : 0); rest; rest &= rest - 1) {
             const int64_t input = 64 * w + __builtin_ctzll(rest);
             for (; input >= next; next += c->sites)
                 channel++;

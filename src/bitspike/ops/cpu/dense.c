@@ -5,62 +5,114 @@
  * backward() makes the currents again, block by block, walks back through them, and adds each gradient to the rows that
  * fired.
  */
+#include "draw.h"
 #include "pack.h"
 #include "scan.h"
 #include "vector.h"
 
-enum { CACHE = 1 << 17 /* floats of weights, and of scratch, that stay in a second-level cache */ };
+enum { CACHE = 1 << 19 /* bytes of weights, and of scratch, that stay in a second-level cache */ };
 
 /* Shared with dense.py, field by field. */
 typedef struct {
     Scan scan; /* of batch * outputs neurons; its current is not used */
     int64_t batch, inputs, outputs;
     int64_t columns; /* outputs, rounded up to 16: the length of a row of weights */
-    const uint64_t *bits; /* [T, B, words] */
-    const float *values;  /* [T, B, inputs], or NULL where all are 0 or 1 */
-    const float *weight;  /* [inputs, columns], what lies behind `outputs` is 0 */
+    const uint64_t *bits; /* [2, T, B, words] (pack.h) */
+    const float *values;  /* [T, B, inputs], or NULL where all are 0 or 1: the second plane is not read then */
+    const int8_t *weight; /* [inputs, columns]: -1 or 1, and 0 behind `outputs` */
     const float *bias;    /* [columns] or NULL */
-    const uint8_t *kept;  /* [T, B, outputs] or NULL */
-    float scale;          /* of what is kept */
+    const uint8_t *kept;  /* [T, B, outputs], the mask of dropout; NULL: from `draw`, or all if its `below` is 0 */
+    Draw draw;
+    float scale; /* of what is kept */
 } Dense;
 
-INLINE void sum_rows(const float *weight, int64_t stride, const int32_t *list, int64_t count, const float *values,
-                     float *out, const int vectors)
+/* Sums of signs over 16 * vectors columns; at most 2^15 - 1 of them, or a short would not hold it. */
+INLINE void sum_signs(const int8_t *weight, int64_t stride, const Events *e, float *restrict out, const int vectors)
+{
+    Shorts sum[8];
+    int16_t flat[128];
+    for (int v = 0; v < vectors; v++)
+        sum[v] = (Shorts){0};
+    for (int64_t k = 0; k < e->ones; k++)
+        for (int v = 0; v < vectors; v++)
+            sum[v] += load_signs(weight + e->list[k] * stride + 16 * v);
+    for (int v = 0; v < vectors; v++)
+        memcpy(flat + 16 * v, &sum[v], sizeof sum[v]);
+    for (int i = 0; i < 16 * vectors; i++)
+        out[i] = (float)flat[i];
+    for (int64_t k = e->room - e->others; k < e->room; k++) {
+        const float x = e->values[e->list[k] * e->apart];
+        for (int i = 0; i < 16 * vectors; i++)
+            out[i] += x * (float)weight[e->list[k] * stride + i];
+    }
+}
+
+/* The sum of the rows of floats, each times its value, over 8 * vectors columns. */
+INLINE void sum_rows(const float *rows, int64_t stride, const Events *e, float *restrict out, const int vectors)
 {
     Vector sum[8];
     for (int v = 0; v < vectors; v++)
         sum[v] = (Vector){0};
-    for (int64_t e = 0; e < count; e++) {
-        const float *row = weight + list[e] * stride;
-        if (values)
-            for (int v = 0; v < vectors; v++)
-                sum[v] += values[list[e]] * load(row + 8 * v);
-        else
-            for (int v = 0; v < vectors; v++)
-                sum[v] += load(row + 8 * v);
+    for (int64_t k = 0; k < e->ones; k++)
+        for (int v = 0; v < vectors; v++)
+            sum[v] += load(rows + e->list[k] * stride + 8 * v);
+    for (int64_t k = e->room - e->others; k < e->room; k++) {
+        const float x = e->values[e->list[k] * e->apart];
+        for (int v = 0; v < vectors; v++)
+            sum[v] += x * load(rows + e->list[k] * stride + 8 * v);
     }
     for (int v = 0; v < vectors; v++)
         store(out + 8 * v, sum[v]);
 }
 
-/* The current of neurons `n0` to `n0 + n` of row (t, b). */
+INLINE void sum_all_rows(const float *rows, int64_t stride, const Events *e, float *restrict out, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 64 <= n; i += 64)
+        sum_rows(rows + i, stride, e, out + i, 8);
+    for (; i < n; i += 16)
+        sum_rows(rows + i, stride, e, out + i, 2);
+}
+
+/* What dropout keeps of four steps, as the bits 0 to 3. */
+INLINE void keep_four(const Dense *d, int64_t block, int64_t first, int64_t n, uint8_t *restrict four)
+{
+    if (!d->kept) {
+        draw(&d->draw, first, n, block, four);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        four[i] = 0;
+    for (int64_t t = 4 * block; t < d->scan.steps && t < 4 * block + 4; t++)
+        for (int64_t i = 0; i < n; i++)
+            four[i] |= (uint8_t)(d->kept[t * d->scan.neurons + first + i] << t % 4);
+}
+
+INLINE void drop(const uint8_t *restrict four, int64_t t, float scale, float *restrict x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = four[i] & 1 << t % 4 ? x[i] * scale : 0.0f;
+}
+
+INLINE int drops(const Dense *d)
+{
+    return d->kept || d->draw.below;
+}
+
+/* The current of neurons `n0` to `n0 + n` of row (t, b), before dropout. */
 INLINE void make_current(const Dense *d, int64_t t, int64_t b, int64_t n0, int64_t n, int32_t *list, float *out)
 {
     const int64_t row = t * d->batch + b, words = WORDS(d->inputs);
-    const int64_t count = list_events(d->bits + row * words, words, list);
-    const float *values = d->values ? d->values + row * d->inputs : NULL;
+    Events e = {.list = list, .room = d->inputs, .values = d->values ? d->values + row * d->inputs : NULL, .apart = 1};
+    const uint64_t *bits = d->bits + row * words;
+    list_events(&e, bits, d->values ? bits + d->scan.steps * d->batch * words : NULL, words);
     int64_t i = 0;
-    for (; i + 64 <= n; i += 64)
-        sum_rows(d->weight + n0 + i, d->columns, list, count, values, out + i, 8);
+    for (; i + 128 <= n; i += 128)
+        sum_signs(d->weight + n0 + i, d->columns, &e, out + i, 8);
     for (; i < n; i += 16)
-        sum_rows(d->weight + n0 + i, d->columns, list, count, values, out + i, 2);
+        sum_signs(d->weight + n0 + i, d->columns, &e, out + i, 1);
     if (d->bias)
         add(out, d->bias + n0, n);
-    if (d->kept) {
-        const uint8_t *kept = d->kept + row * d->outputs + n0;
-        for (i = 0; i < n; i++)
-            out[i] = kept[i] ? out[i] * d->scale : 0.0f;
-    }
 }
 
 static FOR_EACH_CPU void forward_block(const Dense *d, int64_t b, int64_t n0, int64_t n, int32_t *list, float *spikes,
@@ -68,10 +120,16 @@ static FOR_EACH_CPU void forward_block(const Dense *d, int64_t b, int64_t n0, in
 {
     const int64_t first = b * d->outputs + n0, neurons = d->scan.neurons;
     Block block;
-    float current[BLOCK + 16];
+    float current[BLOCK];
+    uint8_t four[BLOCK];
     load_block(&d->scan, first, n, &block);
     for (int64_t t = 0; t < d->scan.steps; t++) {
         make_current(d, t, b, n0, n, list, current);
+        if (drops(d)) {
+            if (t % 4 == 0)
+                keep_four(d, t / 4, first, n, four);
+            drop(four, t, d->scale, current, n);
+        }
         advance(&block, current, n);
         copy(spikes + t * neurons + first, block.z, n);
         if (membrane)
@@ -80,11 +138,11 @@ static FOR_EACH_CPU void forward_block(const Dense *d, int64_t b, int64_t n0, in
     copy(u_last + first, block.u, n);
 }
 
-/* Neurons a block takes, so that their weights (and `steps` rows of scratch) stay in cache. */
-static int64_t block_width(int64_t inputs, int64_t steps, int64_t outputs)
+/* Neurons a block takes, so that `bytes` for each of them stay in cache. */
+static int64_t block_width(int64_t bytes, int64_t outputs)
 {
-    int64_t width = CACHE / (inputs > steps ? inputs : steps);
-    width = width >= 64 ? width / 64 * 64 : width / 16 * 16;
+    int64_t width = CACHE / bytes;
+    width = width >= 128 ? width / 128 * 128 : width / 16 * 16;
     width = width > BLOCK ? BLOCK : width < 16 ? 16 : width;
     return width < outputs ? width : (outputs + 15) / 16 * 16;
 }
@@ -92,11 +150,11 @@ static int64_t block_width(int64_t inputs, int64_t steps, int64_t outputs)
 /* spikes [T, B, N]; membrane [T, B, N] or NULL; u_last [B, N]. Returns how many threads found no memory. */
 EXPORT int dense_forward(const Dense *d, int threads, float *spikes, float *membrane, float *u_last)
 {
-    const int64_t width = block_width(d->inputs, 1, d->outputs), blocks = (d->outputs + width - 1) / width;
+    const int64_t width = block_width(d->inputs, d->outputs), blocks = (d->outputs + width - 1) / width;
     int failed = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : failed)
     {
-        int32_t *list = malloc((size_t)d->inputs * sizeof(int32_t) + 1);
+        int32_t *list = malloc((size_t)d->inputs * sizeof(int32_t));
         failed += list == NULL;
 #pragma omp for schedule(static)
         for (int64_t task = 0; task < blocks * d->batch; task++) {
@@ -109,54 +167,64 @@ EXPORT int dense_forward(const Dense *d, int threads, float *spikes, float *memb
     return failed;
 }
 
-INLINE void add_to_rows(const float *g, float *weight, int64_t stride, const int32_t *list, int64_t count,
-                        const float *values, const int vectors)
-{
-    Vector from[8];
-    for (int v = 0; v < vectors; v++)
-        from[v] = load(g + 8 * v);
-    for (int64_t e = 0; e < count; e++) {
-        float *row = weight + list[e] * stride;
-        const float x = values ? values[list[e]] : 1.0f;
-        for (int v = 0; v < vectors; v++)
-            store(row + 8 * v, load(row + 8 * v) + x * from[v]);
-    }
-}
-
 static FOR_EACH_CPU void backward_block(const Dense *d, int64_t b, int64_t n0, int64_t n, const Gradients *grad,
-                                        float *weight, float *bias, int32_t *list, float *scratch, int64_t width)
+                                        const uint64_t *times, float *weight, float *bias, int32_t *list,
+                                        float *scratch, uint8_t *four, int64_t width)
 {
-    const int64_t first = b * d->outputs + n0, words = WORDS(d->inputs), steps = d->scan.steps;
+    const int64_t first = b * d->outputs + n0, steps = d->scan.steps;
     Block block;
-    float sum[BLOCK] = {0};
+    float sum[BLOCK + 16] = {0};
     load_block(&d->scan, first, n, &block);
     for (int64_t t = 0; t < steps; t++) {
         float *row = scratch + t * width;
         make_current(d, t, b, n0, n, list, row);
+        if (drops(d)) {
+            if (t % 4 == 0)
+                keep_four(d, t / 4, first, n, four + t / 4 * width);
+            drop(four + t / 4 * width, t, d->scale, row, n);
+        }
         advance(&block, row, n);
         copy(row, block.u, n);
     }
     walk_back(&d->scan, first, n, grad, block.beta, scratch, width, scratch, width);
     for (int64_t t = 0; t < steps; t++) {
-        const int64_t at = t * d->batch + b;
         float *g = scratch + t * width;
-        if (d->kept)
-            for (int64_t i = 0; i < n; i++)
-                g[i] = d->kept[at * d->outputs + n0 + i] ? g[i] * d->scale : 0.0f;
+        if (drops(d))
+            drop(four + t / 4 * width, t, d->scale, g, n);
         for (int64_t i = n; i % 16; i++)
             g[i] = 0.0f;
         add(sum, g, n);
         if (grad->current)
             copy(grad->current + t * d->scan.neurons + first, g, n);
-        const int64_t count = list_events(d->bits + at * words, words, list);
-        const float *values = d->values ? d->values + at * d->inputs : NULL;
-        int64_t i = 0;
-        for (; i + 64 <= n; i += 64)
-            add_to_rows(g + i, weight + n0 + i, d->columns, list, count, values, 8);
-        for (; i < n; i += 16)
-            add_to_rows(g + i, weight + n0 + i, d->columns, list, count, values, 2);
     }
     add(bias + n0, sum, n);
+    for (int64_t i = 0; i < d->inputs; i++) {
+        Events e = {.list = list, .room = steps, .apart = d->batch * d->inputs};
+        const uint64_t *mine = times + (b * d->inputs + i) * WORDS(steps);
+        e.values = d->values ? d->values + b * d->inputs + i : NULL;
+        list_events(&e, mine, d->values ? mine + d->batch * d->inputs * WORDS(steps) : NULL, WORDS(steps));
+        if (e.ones + e.others == 0)
+            continue;
+        sum_all_rows(scratch, width, &e, sum, n);
+        add(weight + i * d->columns + n0, sum, n);
+    }
+}
+
+/* Of each plane, bits [T, B, words of inputs] to times [B, inputs, words of steps]: when each input fired. */
+static void turn(const Dense *d, int threads, int64_t planes, uint64_t *times)
+{
+    const int64_t words = WORDS(d->inputs), each = WORDS(d->scan.steps);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t task = 0; task < planes * d->batch; task++) {
+        uint64_t *mine = times + task * d->inputs * each;
+        memset(mine, 0, (size_t)(d->inputs * each) * sizeof(uint64_t));
+        for (int64_t t = 0; t < d->scan.steps; t++) {
+            const uint64_t *row = d->bits + ((task / d->batch * d->scan.steps + t) * d->batch + task % d->batch) * words;
+            for (int64_t w = 0; w < words; w++)
+                for (uint64_t rest = row[w]; rest; rest &= rest - 1)
+                    mine[(64 * w + __builtin_ctzll(rest)) * each + t / 64] |= (uint64_t)1 << t % 64;
+        }
+    }
 }
 
 /* weight [groups, inputs, columns] and bias [groups, columns], zero before, each group's share of the batch;
@@ -164,23 +232,33 @@ static FOR_EACH_CPU void backward_block(const Dense *d, int64_t b, int64_t n0, i
 EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, int64_t groups, float *weight,
                           float *bias)
 {
-    const int64_t width = block_width(d->inputs, d->scan.steps, d->outputs);
+    const int64_t steps = d->scan.steps, longest = d->inputs > steps ? d->inputs : steps;
+    const int64_t width = block_width(longest * (int64_t)sizeof(float), d->outputs);
     const int64_t blocks = (d->outputs + width - 1) / width;
+    const int64_t planes = d->values ? 2 : 1;
+    uint64_t *times = malloc((size_t)(planes * d->batch * d->inputs * WORDS(steps)) * sizeof(uint64_t));
+    if (!times)
+        return threads;
+    turn(d, threads, planes, times);
     int failed = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : failed)
     {
-        int32_t *list = malloc((size_t)d->inputs * sizeof(int32_t) + 1);
-        float *scratch = malloc((size_t)d->scan.steps * (size_t)width * sizeof(float));
-        failed += list == NULL || scratch == NULL;
+        int32_t *list = malloc((size_t)longest * sizeof(int32_t));
+        float *scratch = malloc((size_t)steps * (size_t)width * sizeof(float));
+        uint8_t *four = malloc((size_t)((steps + 3) / 4) * (size_t)width);
+        failed += list == NULL || scratch == NULL || four == NULL;
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < blocks * groups; task++) {
             const int64_t n0 = task / groups * width, rest = d->outputs - n0, group = task % groups;
-            for (int64_t b = group * d->batch / groups; list && scratch && b < (group + 1) * d->batch / groups; b++)
-                backward_block(d, b, n0, rest < width ? rest : width, grad, weight + group * d->inputs * d->columns,
-                               bias + group * d->columns, list, scratch, width);
+            for (int64_t b = group * d->batch / groups; list && scratch && four && b < (group + 1) * d->batch / groups; b++)
+                backward_block(d, b, n0, rest < width ? rest : width, grad, times,
+                               weight + group * d->inputs * d->columns, bias + group * d->columns, list, scratch, four,
+                               width);
         }
+        free(four);
         free(scratch);
         free(list);
     }
+    free(times);
     return failed;
 }

@@ -89,11 +89,12 @@ EXPORT void norm_forward(const Norm *n, int threads, float *out, float *mean, fl
         statistics(n, t, mean + t * channels, squares + t * channels, inverse + t * channels);
         normalize(n, t, mean + t * channels, inverse + t * channels, out);
     }
-    const float degrees = (float)(n->batch * n->sites - 1);
+    /* As PyTorch does it: the mean's average in float, the variance's in double from float products. */
+    const float degrees = (float)(n->batch * n->sites - 1), share = (float)n->momentum, kept = 1.0f - share;
     for (int64_t i = 0; running_mean && i < n->steps * channels; i++) {
         const int64_t c = i % channels;
-        running_mean[c] = (float)(n->momentum * mean[i] + (1 - n->momentum) * running_mean[c]);
-        running_var[c] = (float)(n->momentum * (squares[i] / degrees) + (1 - n->momentum) * running_var[c]);
+        running_mean[c] = share * mean[i] + kept * running_mean[c];
+        running_var[c] = (float)((double)share * (squares[i] / degrees) + (double)(kept * running_var[c]));
     }
 }
 

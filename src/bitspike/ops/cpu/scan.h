@@ -80,6 +80,44 @@ INLINE void add(float *restrict to, const float *restrict what, int64_t n)
         to[i] += what[i];
 }
 
+/* g += gz * surrogate(u): the gradient of one step's current. */
+INLINE float through_spike(const Scan *s, float g, float gz, float center, float u)
+{
+    float d = 1.0f + s->slope * fabsf(center - u);
+    return g + gz / (d * d);
+}
+
+INLINE void add_products(const Scan *s, float *restrict sum, const float *g, const float *gz, const float *center,
+                         const float *u, const float *before, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += (gz ? through_spike(s, g[i], gz[i], center[i], u[i]) : g[i]) * before[i];
+}
+
+/* One step of the way back: the current's gradient to `out`, or added to `sum` where that is NULL; g moves on to the
+ * step before. `out` may be `u`. */
+INLINE void step_back(const Scan *s, float *restrict g, const float *gz, const float *restrict center, const float *u,
+                      const float *restrict beta, float *out, float *restrict sum, int64_t n)
+{
+    if (gz && out) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; i++) {
+            const float now = through_spike(s, g[i], gz[i], center[i], u[i]);
+            out[i] = now;
+            g[i] = beta[i] * now;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float now = gz ? through_spike(s, g[i], gz[i], center[i], u[i]) : g[i];
+        if (out)
+            out[i] = now;
+        else
+            sum[i] += now;
+        g[i] = beta[i] * now;
+    }
+}
+
 /* From the membranes `us` of `steps` rows of `width` floats to the current's gradients, row t at `out + t * stride`
  * (their sum at `out` if the current is constant in time); `out` may be `us`. Writes u0's and beta's as well. */
 INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of, const float *us,
@@ -92,26 +130,12 @@ INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *
         sum[i] = beta[i] = 0.0f;
     }
     for (int64_t t = s->steps - 1; t >= 0; t--) {
-        const float *u = us + t * width;
-        const float *before = t > 0 ? u - width : s->u0 + first;
-        if (grad->spikes) {
-            const float *gz = grad->spikes + t * s->neurons + first;
-            for (int64_t i = 0; i < n; i++) {
-                float d = 1.0f + s->slope * fabsf(center[i] - u[i]);
-                g[i] += gz[i] / (d * d);
-            }
-        }
+        const float *u = us + t * width, *gz = grad->spikes ? grad->spikes + t * s->neurons + first : NULL;
         if (grad->membrane)
             add(g, grad->membrane + t * s->neurons + first, n);
-        if (s->current_step)
-            copy(out + t * stride, g, n);
-        else
-            add(sum, g, n);
         if (grad->beta)
-            for (int64_t i = 0; i < n; i++)
-                beta[i] += g[i] * before[i];
-        for (int64_t i = 0; i < n; i++)
-            g[i] = beta_of[i] * g[i];
+            add_products(s, beta, g, gz, center, u, t > 0 ? u - width : s->u0 + first, n);
+        step_back(s, g, gz, center, u, beta_of, s->current_step ? out + t * stride : NULL, sum, n);
     }
     copy(grad->u0 + first, g, n);
     if (!s->current_step)

@@ -115,7 +115,6 @@ class _Chain(torch.autograd.Function):
         of_entry = None
         if grads[0] is not None:
             grad = grads[0].contiguous().view(chain.steps * chain.batch, -1)
-            of_links[-1][1] = grad.sum(0)
             for i in reversed(range(len(chain.hidden))):
                 record = records.pop()
                 if chain.recompute:
@@ -128,6 +127,8 @@ class _Chain(torch.autograd.Function):
             if first is None:
                 of_entry = grad.view_as(entry).to(entry.dtype)
             else:
+                if not chain.hidden and first.bias is not None:
+                    of_links[0][1] = grad.sum(0)
                 of_links[0][0] = _entry_weight_grad(first, grad, entry, folded[0])
         wanted = ctx.needs_input_grad[2:]
         found = [g for pair in of_links for g in pair] + [g for five in of_layers for g in five]
@@ -204,7 +205,12 @@ def _through_link(
         raise ValueError("run_chain: only the first link may lead from the input")
     scale = 1.0 / link.synapse.pool**2
     source = link.synapse.source
-    of_links[i][0] = weight_grad(grad, bits, link.weight, folded, link.synapse, scale, link.clip)
+    last = i == len(chain.links) - 1  # other biases are added, and their gradients summed, with the neurons
+    of_links[i][0], of_bias = weight_grad(
+        grad, bits, link.weight, link.synapse, scale, link.clip, bias=last and link.bias is not None
+    )
+    if last:
+        of_links[i][1] = of_bias
     out = torch.empty(bits.shape[0], source.neurons, dtype=STORED, device=grad.device)
     return source_grad(grad.view(-1, grad.shape[-1]), folded, link.synapse, scale, out)
 
@@ -240,4 +246,4 @@ def _entry_weight_grad(link: Link, grad: Tensor, entry: Tensor, folded: Any) -> 
     if isinstance(folded, Tensor):
         return dense.weight_grad(grad, entry, link.weight, folded.shape[1], link.clip)
     source = entry.view(entry.shape[0] * entry.shape[1], -1)
-    return weight_grad(grad, source, link.weight, folded, link.synapse, 1.0 / link.synapse.pool**2, link.clip)
+    return weight_grad(grad, source, link.weight, link.synapse, 1.0 / link.synapse.pool**2, link.clip)[0]

@@ -13,21 +13,21 @@ def _sums_kernel(
     """sums[0 and 1, t, part, c]: the current and its square over a part of the rows `[T, rows, STRIDE]`, in float64."""
     t, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
-    one = tl.zeros([C_BLOCK], tl.int64)
-    two = tl.zeros([C_BLOCK], tl.int64)
-    for begin in range(0, share, R_BLOCK):
+    one = tl.zeros([R_BLOCK, C_BLOCK], tl.int64)
+    two = tl.zeros([R_BLOCK, C_BLOCK], tl.int64)
+    for begin in tl.range(0, share, R_BLOCK, num_stages=3):
         r = part * share + begin + tl.arange(0, R_BLOCK)
         inside = ((begin + tl.arange(0, R_BLOCK) < share) & (r < rows))[:, None] & (c < STRIDE)[None, :]
         x = tl.load(current + (t * rows + r[:, None]) * STRIDE + c[None, :], mask=inside, other=0).to(tl.int32)
-        one += tl.sum(x, axis=0).to(tl.int64)
+        one += x
         if current.dtype.element_ty == tl.int16:  # below 2**30
-            two += tl.sum((x * x).to(tl.int64), axis=0)
+            two += x * x
         else:
-            two += tl.sum(x.to(tl.int64) * x, axis=0)
+            two += x.to(tl.int64) * x
     at = (t * PARTS + part) * STRIDE + c
-    tl.store(sums + at, one.to(tl.float64), mask=c < STRIDE)
+    tl.store(sums + at, tl.sum(one, axis=0).to(tl.float64), mask=c < STRIDE)
     size = tl.num_programs(0).to(tl.int64) * PARTS * STRIDE
-    tl.store(sums + size + at, two.to(tl.float64), mask=c < STRIDE)
+    tl.store(sums + size + at, tl.sum(two, axis=0).to(tl.float64), mask=c < STRIDE)
 
 
 @triton.jit(do_not_specialize=["T", "count"])
@@ -105,19 +105,19 @@ def _grad_sums_kernel(
     t, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
     middle = tl.load(mean + t * STRIDE + c, mask=c < STRIDE, other=0.0)
-    one = tl.zeros([C_BLOCK], tl.float32)
-    two = tl.zeros([C_BLOCK], tl.float32)
-    for begin in range(0, share, R_BLOCK):
+    one = tl.zeros([R_BLOCK, C_BLOCK], tl.float32)
+    two = tl.zeros([R_BLOCK, C_BLOCK], tl.float32)
+    for begin in tl.range(0, share, R_BLOCK, num_stages=3):
         r = part * share + begin + tl.arange(0, R_BLOCK)
         inside = ((begin + tl.arange(0, R_BLOCK) < share) & (r < rows))[:, None] & (c < STRIDE)[None, :]
         at = (t * rows + r[:, None]) * STRIDE + c[None, :]
         g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
         x = tl.load(current + at, mask=inside, other=0).to(tl.float32) * (1.0 / QUOTIENT)
-        one += tl.sum(g, axis=0)
-        two += tl.sum(g * (x - middle[None, :]), axis=0)
+        one += g
+        two += g * (x - middle[None, :])
     at = (t * PARTS + part) * STRIDE + c
-    tl.store(sums + at, one, mask=c < STRIDE)
-    tl.store(sums + tl.num_programs(0).to(tl.int64) * PARTS * STRIDE + at, two, mask=c < STRIDE)
+    tl.store(sums + at, tl.sum(one, axis=0), mask=c < STRIDE)
+    tl.store(sums + tl.num_programs(0).to(tl.int64) * PARTS * STRIDE + at, tl.sum(two, axis=0), mask=c < STRIDE)
 
 
 @triton.jit(do_not_specialize=["T"])
@@ -182,3 +182,50 @@ def _apply_kernel(
     x = tl.load(current + at, mask=inside, other=0).to(tl.float32) * (1.0 / QUOTIENT)
     dx = factor[None, :] * (g - one[None, :] - (x - middle[None, :]) * two[None, :])
     tl.store(out + at, dx.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["count"])
+def _plain_sums_kernel(
+    grad, current, sums, count, CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """sums[4, part, c] of x, x*x, g and g*x over a part of a channel of `[B, C, H, W]`."""
+    c, part = tl.program_id(0), tl.program_id(1)
+    e = part * BLOCK + tl.arange(0, BLOCK)
+    at = ((e // PLACES) * CHANNELS + c) * PLACES + e % PLACES
+    x = tl.load(current + at, mask=e < count, other=0.0)
+    g = tl.load(grad + at, mask=e < count, other=0.0)
+    out = sums + part * CHANNELS + c
+    tl.store(out, tl.sum(x, axis=0))
+    tl.store(out + PARTS * CHANNELS, tl.sum(x * x, axis=0))
+    tl.store(out + 2 * PARTS * CHANNELS, tl.sum(g, axis=0))
+    tl.store(out + 3 * PARTS * CHANNELS, tl.sum(g * x, axis=0))
+
+
+@triton.jit(do_not_specialize=["count"])
+def _plain_apply_kernel(
+    grad, current, weight, sums, out, weight_grad, bias_grad, count, eps,
+    CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr,
+    P_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Batch norm's backward pass for `[B, C, H, W]`, out as rows `[B * H * W, C]`; the gradients of its parameters."""
+    c = tl.arange(0, C_BLOCK)
+    part = tl.arange(0, P_BLOCK)
+    known = (part < PARTS)[:, None] & (c < CHANNELS)[None, :]
+    at = sums + part[:, None] * CHANNELS + c[None, :]
+    n = count.to(tl.float64)
+    mean = tl.sum(tl.load(at, mask=known, other=0.0).to(tl.float64), axis=0) / n
+    square = tl.sum(tl.load(at + PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n
+    g_mean = tl.sum(tl.load(at + 2 * PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n
+    gx_mean = tl.sum(tl.load(at + 3 * PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n - g_mean * mean
+    inverse = 1.0 / tl.sqrt(tl.maximum(square - mean * mean, 0.0) + eps)
+    if tl.program_id(0) == 0:
+        tl.store(weight_grad + c, (gx_mean * inverse * n).to(tl.float32), mask=c < CHANNELS)
+        tl.store(bias_grad + c, (g_mean * n).to(tl.float32), mask=c < CHANNELS)
+    slant = (gx_mean * inverse * inverse).to(tl.float32)[None, :]
+    factor = (tl.load(weight + c, mask=c < CHANNELS, other=0.0) * inverse.to(tl.float32))[None, :]
+    e = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    inside = (e < count) & (c < CHANNELS)[None, :]
+    from_ = ((e // PLACES) * CHANNELS + c[None, :]) * PLACES + e % PLACES
+    x = tl.load(current + from_, mask=inside, other=0.0) - mean.to(tl.float32)[None, :]
+    g = tl.load(grad + from_, mask=inside, other=0.0) - g_mean.to(tl.float32)[None, :]
+    tl.store(out + e.to(tl.int64) * CHANNELS + c[None, :], factor * (g - x * slant), mask=inside)

@@ -16,16 +16,21 @@ def _bit_tile(
     bits, base, inside, first, total,
     RUN: tl.constexpr, LINE: tl.constexpr, WORDS: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
-    """`[M, G * 32]` spikes of words first..first+G-1 of the kernel, for rows that begin at word `base`."""
+    """`[M, G * 32]` twice the spikes of words first..first+G-1 of the kernel, for rows that begin at word `base`."""
     word = first + tl.arange(0, G)
     place = base[:, None] + ((word // RUN) * LINE + word % RUN)[None, :]
     held = tl.load(bits + place, mask=inside[:, None] & (word < WORDS)[None, :] & (place < total), other=0)
-    spread = (held[:, :, None] >> tl.arange(0, 32)[None, None, :]) & 1
-    if FLOAT == tl.bfloat16:  # 0x3F80 is 1.0: a multiplication where a conversion would be slow
-        ones = (spread * 0x3F80).to(tl.int16).to(tl.bfloat16, bitcast=True)
+    lane = tl.arange(0, 32)[None, None, :]
+    if FLOAT == tl.bfloat16:
+        # Rotated to bit 14, a spike is 0x4000, which is 2.0: one rotation and one mask where a conversion would be slow.
+        words, turns = tl.broadcast(held[:, :, None], (46 - lane) & 31)
+        turned = tl.inline_asm_elementwise(
+            "shf.l.wrap.b32 $0, $1, $1, $2;", "=r,r,r", [words, turns], dtype=tl.int32, is_pure=True, pack=1
+        )
+        twos = (turned & 0x4000).to(tl.int16).to(tl.bfloat16, bitcast=True)
     else:
-        ones = spread.to(FLOAT)
-    return tl.reshape(ones, [base.shape[0], G * 32])
+        twos = (((held[:, :, None] >> lane) & 1) * 2).to(FLOAT)
+    return tl.reshape(twos, [base.shape[0], G * 32])
 
 
 @triton.jit
@@ -63,6 +68,8 @@ def _product_fwd_kernel(
             weight + k[:, None] * STRIDE_W + n[None, :], mask=(k < WORDS * 32)[:, None] & (n < N)[None, :], other=0.0
         )
         acc = tl.dot(a, w.to(FLOAT), acc)
+    if BITS:
+        acc = acc * 0.5
     if DIVIDE:
         acc = acc * (1.0 / (POOL * POOL)) if (POOL & (POOL - 1)) == 0 else tl.div_rn(acc, POOL * POOL * 1.0)
     if BIAS:
@@ -120,17 +127,21 @@ def _product_bwd_kernel(
 
 @triton.jit
 def _weight_bwd_kernel(
-    grad, source, offsets, out, places, total, share,
+    grad, source, offsets, out, bias, places, total, share,
     ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
-    N: tl.constexpr, STRIDE_G: tl.constexpr, BITS: tl.constexpr,
+    N: tl.constexpr, STRIDE_G: tl.constexpr, BITS: tl.constexpr, SUM: tl.constexpr, PRECISION: tl.constexpr,
     M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
-    """out[part, n, k] = sum over the part's rows m of grad[m, n] * source[m, k]; a part is `share` rows."""
+    """out[part, n, k] = sum over the part's rows m of grad[m, n] * source[m, k]; a part is `share` rows.
+
+    bias[part, n] = sum over them of grad[m, n], if asked for.
+    """
     n = tl.program_id(1) * N_BLOCK + tl.arange(0, N_BLOCK)
     part = tl.program_id(2).to(tl.int64)
     first = tl.program_id(0) * G
     acc = tl.zeros([N_BLOCK, G * 32], tl.float32)
+    sums = tl.zeros([M_BLOCK, N_BLOCK], tl.float32)
     for begin in range(0, share, M_BLOCK):
         m = part * share + begin + tl.arange(0, M_BLOCK)
         inside = (m < places) & (begin + tl.arange(0, M_BLOCK) < share)
@@ -141,7 +152,13 @@ def _weight_bwd_kernel(
         else:
             a = _count_tile(source, base, inside, offsets, first * 32, WORDS * 32, G * 32, FLOAT)
         g = tl.load(grad + m[:, None] * STRIDE_G + n[None, :], mask=inside[:, None] & (n < N)[None, :], other=0.0)
-        acc = tl.dot(tl.trans(g.to(FLOAT)), a, acc)
+        if SUM:
+            sums += g.to(tl.float32)
+        acc = tl.dot(tl.trans(g.to(FLOAT)), a, acc, input_precision=PRECISION)
+    if SUM and tl.program_id(0) == 0:
+        tl.store(bias + part * N + n, tl.sum(sums, axis=0), mask=n < N)
+    if BITS:
+        acc = acc * 0.5
     k = first * 32 + tl.arange(0, G * 32)
     at = (part * N + n[:, None]) * (WORDS * 32) + k[None, :]
     tl.store(out + at, acc, mask=(n < N)[:, None] & (k < WORDS * 32)[None, :])

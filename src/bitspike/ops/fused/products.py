@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+import triton.language as tl
 from torch import Tensor
 
 from bitspike.ops.fused import product_kernels as kernels
@@ -22,7 +23,6 @@ class Weights(NamedTuple):
     """A synapse's signs, folded with its pool, as products read them: `[words * 32, N]`, or `[N, K]` for wide counts."""
 
     matrix: Tensor
-    steps: tuple[int, int, int]  # of channel, kernel row and kernel column in the matrix's K
     offsets: Tensor | None = None  # of each k in a row of counts
 
 
@@ -78,7 +78,7 @@ def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
     weight_kernels._fold_kernel[(-(-size // 256),)](
         weight, matrix, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps, 256
     )
-    return Weights(matrix, steps, _offsets(synapse, len(matrix), weight.device) if counts else None)
+    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
 
 
 _known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
@@ -137,12 +137,14 @@ def source_grad(
     grad: Tensor, weights: Weights, synapse: Synapse, scale: float, out: Tensor, *, tiles: Tiles | None = None
 ) -> Tensor:
     """out[row, y, x, c] = scale * sum of grad[row, place, n] * weight: the gradient of spikes, in out's dtype."""
+    if synapse.height * synapse.width == 1 and synapse.pool == 1:  # a dense layer: one place that sees all neurons
+        synapse = Synapse(Grid(synapse.source.neurons), synapse.channels, 1, 1)
     source = synapse.source
     rows = len(grad) // (synapse.height * synapse.width)
     pool = synapse.pool
     patches = -(-source.height // pool) * -(-source.width // pool)
     columns = pool * pool * source.stride
-    tiles = tiles or Tiles(128 if rows >= 4096 else 64, min(64, max(16, columns)), 1, 4, 3)
+    tiles = tiles or Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
     block = 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16
     grid = (-(-rows // tiles.m), patches, -(-columns // tiles.n))
     kernels._product_bwd_kernel[grid](
@@ -156,26 +158,34 @@ def source_grad(
 
 
 def weight_grad(
-    grad: Tensor, source: Tensor, weight: Tensor, weights: Weights, synapse: Synapse, scale: float,
-    clip: float | None = None, *, tiles: Tiles | None = None, parts: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The gradient of the latent weight `[N, C, k, k]`, straight through its sign, 0 where |w| > clip."""
-    counts = source.dtype == torch.uint8
-    n, words = synapse.channels, _words(synapse, counts)
+    grad: Tensor, source: Tensor, weight: Tensor, synapse: Synapse, scale: float,
+    clip: float | None = None, *, bias: bool = False, tiles: Tiles | None = None, parts: int | None = None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The gradient of the latent weight `[N, C, k, k]`, straight through its sign, 0 where |w| > clip; and of the bias.
+
+    `source` is bits, counts, or float32 numbers laid out as counts, whose products are then float32's.
+    """
+    bits = source.dtype == torch.int32
+    n, words = synapse.channels, _words(synapse, not bits)
     places = grad.numel() // grad.shape[-1]
-    tiles = tiles or Tiles(64, 64 if n > 32 else 32 if n > 16 else 16, 2, 4, 3)
+    tiles = tiles or Tiles(128 if n > 32 else 64, 64 if n > 32 else 32 if n > 16 else 16, 2 if bits else 1, 4, 3)
     tall, wide = -(-words // tiles.words), -(-n // tiles.n)
     if parts is None:
-        parts = max(1, min(-(-4 * 132 // (tall * wide)), -(-places // (4 * tiles.m))))
+        # so many programs that all run at once: two large ones a multiprocessor, or eight small ones
+        parts = max(1, min((264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
     share = padded(-(-places // parts), tiles.m)
     parts = -(-places // share)
     partial = torch.empty(parts, n, words * WORD, device=grad.device)
+    sums = torch.empty(parts, n, device=grad.device) if bias else partial
+    exact = source.dtype == torch.float32
     kernels._weight_bwd_kernel[(tall, wide, parts)](
-        grad, source, weights.offsets if counts else source, partial, places, source.numel(), share,
-        **_reach(synapse, counts), N=n, STRIDE_G=grad.shape[-1], BITS=not counts,
-        M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
+        grad, source, source if bits else _offsets(synapse, words * WORD, grad.device), partial, sums,
+        places, source.numel(), share,
+        **_reach(synapse, not bits), N=n, STRIDE_G=grad.shape[-1], BITS=bits,
+        SUM=bias, PRECISION="ieee" if exact else "tf32", M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words,
+        FLOAT=tl.float32 if exact else FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
-    return unfold(partial, weight, synapse, weights.steps, scale, clip)
+    return unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip), sums.sum(0) if bias else None
 
 
 def unfold(
@@ -183,9 +193,9 @@ def unfold(
 ) -> Tensor:
     """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
     out = torch.empty_like(weight)
-    weight_kernels._unfold_kernel[(-(-weight.numel() // 128),)](
+    weight_kernels._unfold_kernel[(-(-weight.numel() // 32),)](
         partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
         synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
-        clip is not None, 128,
+        clip is not None, 32, 32, num_warps=2,
     )  # fmt: skip
     return out

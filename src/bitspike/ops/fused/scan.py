@@ -11,7 +11,7 @@ from bitspike.ops.dropout import dropped_below
 from bitspike.ops.fused import scan_kernels as kernels
 from bitspike.ops.fused.geometry import WORD, Grid
 from bitspike.ops.fused.norm import Normalizer
-from bitspike.ops.fused.numbers import STORED
+from bitspike.ops.fused.numbers import INTERPRETED, STORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,8 @@ class Neurons:
 
 
 def _blocks(total: int) -> tuple[int, int]:
-    """Neurons a program and warps, so that a small layer still spreads over the GPU."""
-    for neurons, warps in ((1024, 4), (512, 4), (256, 2), (128, 1)):
-        if total >= neurons * 264:
-            return neurons, warps
-    return 64, 1
+    """Neurons a program and warps: a neuron a thread, as time is walked step by step and only neighbours hide latency."""
+    return (WORD, 1) if total < 132 * 128 else (128, 4)
 
 
 def _shared(neurons: Neurons) -> dict[str, int]:
@@ -53,6 +50,8 @@ def scan_forward(
     """bits `[T * B, words]`, the surrogate's gradient `[T, B, neurons]` bfloat16 if saved, spike counts `[B, neurons]`."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
+    if total >= 2**31:
+        raise ValueError(f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch")
     bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
     counts = torch.empty(batch, grid.neurons, dtype=torch.int16 if steps < 2**15 else torch.int32, device=device)
     surrogate = torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if save else None
@@ -65,7 +64,7 @@ def scan_forward(
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, norm.step if norm else 0,
         **neurons.drops(), **_shared(neurons), QUOTIENT=neurons.quotient,
         STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
-        BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
+        BALLOT=not INTERPRETED, BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return bits, surrogate, counts
 

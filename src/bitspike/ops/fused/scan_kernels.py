@@ -10,26 +10,36 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from bitspike.ops.dropout import ROUNDS as _ROUNDS
+
+ROUNDS = tl.constexpr(_ROUNDS)
+
 
 @triton.jit
-def _read(current, t, T, i, real, total):
-    """The layer's raw current at step t: whole numbers, or real ones."""
-    return tl.load(current + t * total + i, mask=real & (t < T), other=0.0).to(tl.float32)
+def _read(x, t, T, i, real, total):
+    """Row t of `x [T, total]`; the row's address is one number for all neurons, their offsets have 32 bits."""
+    return tl.load((x + t * total) + i, mask=real & (t < T), other=0.0)
+
+
+@triton.jit
+def _read_norm(x, t, T, c, real, step, NORM: tl.constexpr):
+    """x[t, c] of a batch norm, if there is one."""
+    if NORM:
+        return tl.load((x + t * step) + c, mask=real & (t < T), other=0.0)
+    return 0.0
 
 
 @triton.jit
 def _current(
-    raw, draw, t, T, c, real, mean, scale, shift, bias, below, keep, norm_step,
+    raw, mean, scale, draw, shift, bias, below, keep,
     QUOTIENT: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     """raw / QUOTIENT, normalized, plus bias, dropped out: what enters the neuron."""
-    x = raw
+    x = raw.to(tl.float32)
     if QUOTIENT > 1:
         x = x * (1.0 / QUOTIENT) if (QUOTIENT & (QUOTIENT - 1)) == 0 else tl.div_rn(x, QUOTIENT * 1.0)
     if NORM:
-        at = t * norm_step + c
-        known = real & (t < T)
-        x = (x - tl.load(mean + at, mask=known, other=0.0)) * tl.load(scale + at, mask=known, other=0.0) + shift
+        x = (x - mean) * scale + shift
     if BIAS:
         x = x + bias
     if DROP:
@@ -38,20 +48,43 @@ def _current(
 
 
 @triton.jit
+def _surrogate(u, center, slope):
+    """1 / (1 + slope * |center - u|)**2, by one reciprocal root."""
+    root = tl.rsqrt(1.0 + slope * tl.abs(center - u))
+    inverse = root * root
+    return inverse * inverse
+
+
+@triton.jit
+def _pack(fired, lane, BALLOT: tl.constexpr):
+    """The spikes of 32 lanes as one word, in lane 0. BALLOT: each lane is a thread of one warp, which votes."""
+    if BALLOT:
+        return tl.inline_asm_elementwise(
+            "{.reg .pred p; setp.ne.b32 p, $1, 0; vote.sync.ballot.b32 $0, p, 0xffffffff;}",
+            "=r,r",
+            [fired.to(tl.int32)],
+            dtype=tl.int32,
+            is_pure=False,
+            pack=1,
+        )
+    return tl.sum(tl.where(fired, 1 << lane, 0), axis=1)[:, None] + 0 * lane
+
+
+@triton.jit
 def _fwd_step(
-    u, z, count, x, t, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE: tl.constexpr
-):
+    u, z, count, x, t, T, i, word, lane, inside, total, bits, surrogate, beta, theta, center, slope,
+    SAVE: tl.constexpr, BALLOT: tl.constexpr,
+):  # fmt: skip
     """One step of Eq. 1-2, its spikes stored as bits and, for backward, its surrogate gradient."""
     u = (beta * u + x) - theta * z
     fired = u >= theta
     z = tl.where(fired, 1.0, 0.0)
     now = t < T
     count += tl.where(fired & now, 1, 0)
-    row = t * total
-    tl.store(bits + row // 32 + word, tl.sum(tl.where(fired, 1 << lane, 0), axis=1), mask=(word * 32 < total) & now)
+    tl.store((bits + t * (total // 32)) + word, _pack(fired, lane, BALLOT), mask=inside & (lane == 0) & now)
     if SAVE:
-        d = 1.0 + slope * tl.abs(center - u)
-        tl.store(surrogate + row + i, (1.0 / (d * d)).to(surrogate.dtype.element_ty), mask=inside & now)
+        s = _surrogate(u, center, slope)
+        tl.store((surrogate + t * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & now)
     return u, z, count
 
 
@@ -61,19 +94,19 @@ def _scan_fwd_kernel(
     norm_step, below, keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, SAVE: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BALLOT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """bits[t] from the current of step t; STATIC: from the one current `[B, C, H, W]` of all steps."""
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
-    word = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     lane = tl.arange(0, 32)[None, :]
-    i = word[:, None] * 32 + lane
+    word = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None] + 0 * lane
+    i = word * 32 + lane
     inside = i < total
-    n, b = (i % NEURONS).to(tl.int32), i // NEURONS
+    n, b = i % NEURONS, i // NEURONS
     c = n % STRIDE
     real = inside & (c < CHANNELS)
     beta, theta, center = tl.load(beta), tl.load(theta), tl.load(center)
-    here = (b * CHANNELS + c).to(tl.int32)
+    here = b * CHANNELS + c
     shifts = tl.load(shift + c, mask=real, other=0.0) if NORM else 0.0
     biases = tl.load(bias + c, mask=real, other=0.0) if BIAS else 0.0
     seed = tl.load(key) if DROP else 0
@@ -82,34 +115,49 @@ def _scan_fwd_kernel(
     count = tl.zeros([BLOCK, 32], tl.int32)
     if STATIC:
         places: tl.constexpr = NEURONS // STRIDE
-        f0 = tl.load(current + (b * CHANNELS + c) * places + n // STRIDE, mask=real, other=0.0)
+        f0 = tl.load(current + here * places + n // STRIDE, mask=real, other=0.0)
         f1, f2, f3 = f0, f0, f0
     else:
         f0, f1 = _read(current, 0, T, i, real, total), _read(current, 1, T, i, real, total)
         f2, f3 = _read(current, 2, T, i, real, total), _read(current, 3, T, i, real, total)
+    m0, m1 = _read_norm(mean, 0, T, c, real, norm_step, NORM), _read_norm(mean, 1, T, c, real, norm_step, NORM)
+    m2, m3 = _read_norm(mean, 2, T, c, real, norm_step, NORM), _read_norm(mean, 3, T, c, real, norm_step, NORM)
+    k0, k1 = _read_norm(scale, 0, T, c, real, norm_step, NORM), _read_norm(scale, 1, T, c, real, norm_step, NORM)
+    k2, k3 = _read_norm(scale, 2, T, c, real, norm_step, NORM), _read_norm(scale, 3, T, c, real, norm_step, NORM)
     for t in range(0, T, 4):
         a0, a1, a2, a3 = f0, f1, f2, f3
+        p0, p1, p2, p3 = m0, m1, m2, m3
+        q0, q1, q2, q3 = k0, k1, k2, k3
         if not STATIC:
             f0, f1 = _read(current, t + 4, T, i, real, total), _read(current, t + 5, T, i, real, total)
             f2, f3 = _read(current, t + 6, T, i, real, total), _read(current, t + 7, T, i, real, total)
+        if NORM:
+            m0 = _read_norm(mean, t + 4, T, c, real, norm_step, NORM)
+            k0 = _read_norm(scale, t + 4, T, c, real, norm_step, NORM)
+            m1 = _read_norm(mean, t + 5, T, c, real, norm_step, NORM)
+            k1 = _read_norm(scale, t + 5, T, c, real, norm_step, NORM)
+            m2 = _read_norm(mean, t + 6, T, c, real, norm_step, NORM)
+            k2 = _read_norm(scale, t + 6, T, c, real, norm_step, NORM)
+            m3 = _read_norm(mean, t + 7, T, c, real, norm_step, NORM)
+            k3 = _read_norm(scale, t + 7, T, c, real, norm_step, NORM)
         d0, d1, d2, d3 = 0, 0, 0, 0
         if DROP:
-            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0)
-        x = _current(a0, d0, t, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS)
+        x = _current(a0, p0, q0, d0, shifts, biases, below, keep, QUOTIENT, NORM, BIAS, DROP)
         u, z, count = _fwd_step(
-            u, z, count, x, t, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+            u, z, count, x, t, T, i, word, lane, inside, total, bits, surrogate, beta, theta, center, slope, SAVE, BALLOT
         )
-        x = _current(a1, d1, t + 1, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        x = _current(a1, p1, q1, d1, shifts, biases, below, keep, QUOTIENT, NORM, BIAS, DROP)
         u, z, count = _fwd_step(
-            u, z, count, x, t + 1, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+            u, z, count, x, t + 1, T, i, word, lane, inside, total, bits, surrogate, beta, theta, center, slope, SAVE, BALLOT
         )
-        x = _current(a2, d2, t + 2, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        x = _current(a2, p2, q2, d2, shifts, biases, below, keep, QUOTIENT, NORM, BIAS, DROP)
         u, z, count = _fwd_step(
-            u, z, count, x, t + 2, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+            u, z, count, x, t + 2, T, i, word, lane, inside, total, bits, surrogate, beta, theta, center, slope, SAVE, BALLOT
         )
-        x = _current(a3, d3, t + 3, T, c, real, mean, scale, shifts, biases, below, keep, norm_step, QUOTIENT, NORM, BIAS, DROP)
+        x = _current(a3, p3, q3, d3, shifts, biases, below, keep, QUOTIENT, NORM, BIAS, DROP)
         u, z, count = _fwd_step(
-            u, z, count, x, t + 3, T, i, word, inside, total, bits, surrogate, beta, theta, center, slope, lane, SAVE
+            u, z, count, x, t + 3, T, i, word, lane, inside, total, bits, surrogate, beta, theta, center, slope, SAVE, BALLOT
         )
     tl.store(counts + i, count.to(counts.dtype.element_ty), mask=inside)
 
@@ -117,11 +165,11 @@ def _scan_fwd_kernel(
 @triton.jit
 def _bwd_step(g, gz, s, draw, t, T, i, inside, total, out, whole, beta, below, keep, DROP: tl.constexpr):
     """g[t] = gz[t] * s(u[t]) + beta * g[t+1], through the dropout, into out."""
-    g = gz * s + beta * g
+    g = gz.to(tl.float32) * s.to(tl.float32) + beta * g
     grad = g
     if DROP:
         grad = tl.where(draw >= below, g * keep, 0.0)
-    tl.store(out + t * total + i, grad.to(out.dtype.element_ty), mask=inside & (t < T))
+    tl.store((out + t * total) + i, grad.to(out.dtype.element_ty), mask=inside & (t < T))
     return g, whole + grad
 
 
@@ -133,10 +181,10 @@ def _scan_bwd_kernel(
 ):  # fmt: skip
     """out[t], the gradient of the normalized (or plain) current, from that of the spikes; sums: its sum over time."""
     total = tl.full([], 0, tl.int64) + total
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < total
-    n, b = (i % NEURONS).to(tl.int32), i // NEURONS
-    here = (b * CHANNELS + n % STRIDE).to(tl.int32)
+    n, b = i % NEURONS, i // NEURONS
+    here = b * CHANNELS + n % STRIDE
     beta = tl.load(beta)
     seed = tl.load(key) if DROP else 0
     g = tl.zeros([BLOCK], tl.float32)
@@ -157,7 +205,7 @@ def _scan_bwd_kernel(
         s2, s3 = _read(surrogate, t - 2, T, i, more, total), _read(surrogate, t - 1, T, i, more, total)
         d0, d1, d2, d3 = 0, 0, 0, 0
         if DROP:
-            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0)
+            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS)
         g, whole = _bwd_step(g, a3, b3, d3, t + 3, T, i, inside, total, out, whole, beta, below, keep, DROP)
         g, whole = _bwd_step(g, a2, b2, d2, t + 2, T, i, inside, total, out, whole, beta, below, keep, DROP)
         g, whole = _bwd_step(g, a1, b1, d1, t + 1, T, i, inside, total, out, whole, beta, below, keep, DROP)
@@ -179,8 +227,7 @@ def _static_step(
     u = (beta * u + x) - theta * z
     z = tl.where(u >= theta, 1.0, 0.0)
     reach = beta * reach + share
-    d = 1.0 + slope * tl.abs(center - u)
-    return u, z, reach, acc + gz * (1.0 / (d * d)) * reach
+    return u, z, reach, acc + gz.to(tl.float32) * _surrogate(u, center, slope) * reach
 
 
 @triton.jit(do_not_specialize=["T", "below"])
@@ -194,12 +241,12 @@ def _static_bwd_kernel(
     sum_t g[t] = sum_s gz[s] * s(u[s]) * (1 + beta + ... + beta**s): it can be added up forward, while u is made again.
     """
     total = tl.full([], 0, tl.int64) + total
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < total
-    n, b = (i % NEURONS).to(tl.int32), i // NEURONS
+    n, b = i % NEURONS, i // NEURONS
     c = n % STRIDE
     real = inside & (c < CHANNELS)
-    here = (b * CHANNELS + c).to(tl.int32)
+    here = b * CHANNELS + c
     beta, theta, center = tl.load(beta), tl.load(theta), tl.load(center)
     seed = tl.load(key) if DROP else 0
     places: tl.constexpr = NEURONS // STRIDE
@@ -217,7 +264,7 @@ def _static_bwd_kernel(
         z2, z3 = _read(grad, t + 6, T, i, real, total), _read(grad, t + 7, T, i, real, total)
         d0, d1, d2, d3 = 0, 0, 0, 0
         if DROP:
-            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0)
+            d0, d1, d2, d3 = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS)
         # a step beyond T has a gradient of 0 and adds nothing
         u, z, reach, acc = _static_step(u, z, reach, acc, raw, a0, d0, beta, theta, center, slope, below, keep, DROP)
         u, z, reach, acc = _static_step(u, z, reach, acc, raw, a1, d1, beta, theta, center, slope, below, keep, DROP)

@@ -33,22 +33,28 @@ def _fold_kernel(
 def _unfold_kernel(
     partial, weight, out, scale, clip, PARTS: tl.constexpr, K: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
-    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr, BLOCK: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr, BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[n, c, y, x] = scale * sum over parts and the pool of partial[part, n, k(c, y + dy, x + dx)]; 0 where |w| > clip."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    x, y, c, n = i % KW, (i // KW) % KH, (i // (KW * KH)) % C, i // (KW * KH * C)
+    if C_STEP == 1:  # neighbours in the matrix are neighbours here
+        c, x, y, n = i % C, (i // C) % KW, (i // (C * KW)) % KH, i // (C * KW * KH)
+    else:
+        x, y, c, n = i % KW, (i // KW) % KH, (i // (KW * KH)) % C, i // (KW * KH * C)
     inside = i < N * C * KH * KW
-    total = tl.zeros([BLOCK], tl.float32)
-    for part in range(PARTS):
+    totals = tl.zeros([P_BLOCK, BLOCK], tl.float32)
+    for begin in range(0, PARTS, P_BLOCK):
+        part = begin + tl.arange(0, P_BLOCK)[:, None]
         for d in tl.static_range(POOL * POOL):
             k = c * C_STEP + (y + d // POOL) * Y_STEP + (x + d % POOL) * X_STEP
-            total += tl.load(partial + (part * N + n) * K + k, mask=inside, other=0.0)
-    total = total * scale
+            at = (part * N + n[None, :]) * K + k[None, :]
+            totals += tl.load(partial + at, mask=(part < PARTS) & inside[None, :], other=0.0)
+    total = tl.sum(totals, axis=0) * scale
+    at = ((n * C + c) * KH + y) * KW + x
     if CLIP:
-        w = tl.load(weight + i, mask=inside, other=0.0)
+        w = tl.load(weight + at, mask=inside, other=0.0)
         total = tl.where(tl.abs(w) <= clip, total, 0.0)
-    tl.store(out + i, total, mask=inside)
+    tl.store(out + at, total, mask=inside)
 
 
 @triton.jit

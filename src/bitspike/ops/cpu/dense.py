@@ -1,0 +1,156 @@
+"""A dense layer on spikes in C: products as sums of rows that fired, bias, dropout and LIF scan in one pass."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bitspike.ops.buffers import float32, pool
+from bitspike.ops.cpu.library import kernels, succeed
+from bitspike.ops.cpu.packed import Draw, Packed, pack
+from bitspike.ops.lif import LIFOutput, LIFState
+from bitspike.ops.lif_c import CGradients, CScan, Form, address, describe, threads
+
+_SHORT = 2**15 - 1  # signs that the kernel's 16 bits add up
+_TASKS = 4  # a thread, at least, so that none waits long for the last
+
+
+class _CDense(ctypes.Structure):
+    """`Dense` of dense.c, field by field."""
+
+    _fields_ = (
+        ("scan", CScan),
+        *((name, ctypes.c_int64) for name in ("batch", "inputs", "outputs", "columns")),
+        *((name, ctypes.c_void_p) for name in ("bits", "values", "weight", "bias", "kept")),
+        ("draw", Draw),
+        ("scale", ctypes.c_float),
+    )
+
+
+class Mask(NamedTuple):
+    """Of dropout: what is kept, as `kept [T, B, N]` uint8 or as the draws that say so, and by what that is multiplied."""
+
+    kept: Tensor | Draw
+    scale: float
+
+
+class Neurons(NamedTuple):
+    """What `lif` takes beside the current; tensors are float32 and broadcast to `[B, N]`."""
+
+    beta: Tensor
+    theta: Tensor
+    center: Tensor
+    slope: float
+    keep_membrane: bool
+
+
+def dense(
+    x: Tensor, signs: Tensor, bias: Tensor | None, mask: Mask | None, neurons: Neurons, state: LIFState | None
+) -> LIFOutput | None:
+    """lif(dropout(x @ signs.T + bias)): x `[T, B, K]` of spikes or counts, signs `[N, K]` of -1 and +1, bias `[N]`.
+
+    None where that needs the plain modules: x is not whole numbers, or a membrane is not finite (they say why).
+    The current's sum over inputs is exact, the bias is added with one rounding.
+    """
+    packed = pack(x, x.shape[-1]) if x.shape[-1] <= _SHORT else None
+    if packed is None:
+        return None
+    steps, batch, outputs = x.shape[0], x.shape[1], signs.shape[0]
+    shape = torch.Size((batch, outputs))
+    rest = state or LIFState(float32(shape).zero_(), float32(shape).zero_())
+    form = Form(steps, False, shape, neurons.slope, neurons.keep_membrane)
+    spikes, membrane, last = _Dense.apply(
+        x, signs, bias, neurons.beta, rest.membrane, neurons.theta, neurons.center, rest.spikes, form, packed, mask
+    )
+    if not last.isfinite().all():
+        return None
+    return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].clone()))
+
+
+class _Dense(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, signs: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor | None, ...]:
+        *scanned, form, packed, mask = rest
+        columns = -(-signs.shape[0] // 16) * 16
+        weight = F.pad(signs.to(torch.int8).t(), (0, columns - signs.shape[0])).contiguous()
+        padded = None if bias is None else F.pad(bias, (0, columns - signs.shape[0]))
+        kept = mask.kept if mask and isinstance(mask.kept, Tensor) else None
+        ctx.save_for_backward(signs, weight, padded, *scanned, packed.bits, packed.values, kept)
+        ctx.form, ctx.mask = form, mask and mask._replace(kept=Draw() if kept is not None else mask.kept)
+        ctx.set_materialize_grads(False)
+        spikes = pool.empty((form.steps, *form.shape))
+        membrane = pool.empty(spikes.shape) if form.keep_membrane else None
+        last = float32(form.shape)
+        _held, layer = _layer(ctx.form, weight, padded, scanned, packed, kept, ctx.mask)
+        outputs = map(address, (spikes, membrane, last))
+        succeed("dense", kernels().dense_forward(ctypes.byref(layer), _threads(form, signs), *outputs))
+        return spikes, membrane, last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        signs, weight, padded, *scanned, bits, values, kept = ctx.saved_tensors
+        form, (outputs, inputs) = ctx.form, signs.shape
+        _held, layer = _layer(form, weight, padded, scanned, Packed(bits, values), kept, ctx.mask)
+        workers = _threads(form, signs)
+        blocks = -(-outputs // 128)
+        groups = min(form.shape[0], -(-_TASKS * workers // blocks)) if workers > 1 else 1
+        grad_weight = pool.empty((groups, *weight.shape)).zero_()
+        grad_bias = float32((groups, weight.shape[1])).zero_()
+        current = pool.empty((form.steps, *form.shape)) if ctx.needs_input_grad[0] else None
+        u0 = float32(form.shape)
+        beta = float32(form.shape) if ctx.needs_input_grad[3] else None
+        given = [g if g is None else g.contiguous() for g in grads]
+        gradients = CGradients(*map(address, (*given, current, u0, beta)))
+        failed = kernels().dense_backward(
+            ctypes.byref(layer), workers, ctypes.byref(gradients), groups, grad_weight.data_ptr(), grad_bias.data_ptr()
+        )
+        succeed("dense", failed)
+        x = None
+        if current is not None:
+            x = pool.empty((form.steps, form.shape[0], inputs))
+            torch.mm(current.flatten(0, 1), signs, out=x.view(-1, inputs))
+        total = grad_weight[0] if groups == 1 else grad_weight.sum(0)
+        return (
+            x,
+            total[:, :outputs].t() if ctx.needs_input_grad[1] else None,
+            grad_bias.sum(0)[:outputs] if ctx.needs_input_grad[2] else None,
+            None if beta is None else beta.sum_to_size(scanned[0].shape),
+            u0,
+            *[None] * 6,
+        )
+
+
+def _threads(form: Form, signs: Tensor) -> int:
+    return threads(form._replace(steps=form.steps * 8))  # a step costs more here than in a scan alone
+
+
+def _layer(
+    form: Form,
+    weight: Tensor,
+    bias: Tensor | None,
+    scanned: list[Tensor],
+    packed: Packed,
+    kept: Tensor | None,
+    mask: Mask | None,
+) -> tuple[list[Tensor], _CDense]:
+    """The kernel's view of the layer, and the tensors that must outlive it."""
+    beta, u0, theta, center, z0 = scanned
+    held, scan = describe((weight, beta, u0, theta, center, z0), form)  # the first stands for a current
+    inputs = len(weight)
+    layer = _CDense(
+        scan,
+        form.shape[0],
+        inputs,
+        form.shape[1],
+        weight.shape[1],
+        *map(address, (packed.bits, packed.values, weight, bias, kept)),
+        mask.kept if mask else Draw(),
+        mask.scale if mask else 1.0,
+    )
+    return held, layer

@@ -1,0 +1,40 @@
+"""Batches of binned events from lists of their full bins: the plain definition."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def padded(size: int, pad: int) -> int:
+    """The least multiple of `pad` that is not below `size`."""
+    return -(-size // pad) * pad
+
+
+def scatter_counts(
+    index: Tensor,
+    count: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    rows: Tensor,
+    steps: int,
+    size: int,
+    longest: int,
+    pad: int = 1,
+) -> Tensor:
+    """Counts `[steps, batch, size]` in uint8 of the samples `rows`, `size` padded with zeros to a multiple of `pad`.
+
+    Sample i is the `lengths[i]` bins from `starts[i]` on, of which none holds more than `longest`: `index` (int32) is
+    `t * size + position`, no place twice in a sample, and `count` (uint8) what is there. Nothing waits for the device.
+    """
+    batch, width = len(rows), padded(size, pad)
+    place = torch.arange(longest, device=rows.device)
+    held = place < lengths[rows, None]
+    at = torch.where(held, starts[rows, None] + place, 0)
+    t = (index[at] // size).long()
+    row = torch.arange(batch, device=rows.device)[:, None]
+    spare = steps * batch * width  # one more bin, where what is too much of a shorter sample lands
+    target = torch.where(held, (t * batch + row) * width + index[at] - t * size, spare)
+    out = torch.zeros(spare + 1, dtype=torch.uint8, device=rows.device)
+    out.scatter_(0, target.flatten(), count[at].flatten())
+    return out[:-1].view(steps, batch, width)

@@ -1,0 +1,453 @@
+"""A step recorded once and replayed: the plan it reads, the bookkeeping around it, runs with it equal to those without.
+
+Without a GPU a stand-in records: it lets the body's Python run once and takes back what that did to memory, as a CUDA
+graph does nothing while it records; its replays insist on the memory of the recording.
+"""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import runs_helper as runs
+from bitspike import Linear, Relax, ThresholdAnnealing, build
+from bitspike.data import Images
+from bitspike.experiments.assembly import Setting
+from bitspike.experiments.runs import train_run
+from bitspike.experiments.schema import read_experiment, with_values
+from bitspike.train import iteration
+from bitspike.train.capture import Captured
+from bitspike.train.config import TrainConfig
+from bitspike.train.iteration import no_graph, planned_on
+from bitspike.train.loop import Listener, Trainer
+from bitspike.train.optim import learning_rate, load_optimizer, make_optimizer, optimizer_state
+from bitspike.train.plan import Plan
+from bitspike.train.run_folder import RunFolder
+from bitspike.train.seeds import mixed, order
+from bitspike.train.tasks import CountTask
+from bitspike.train.world import World
+
+CPU = torch.device("cpu")
+
+
+# ---- Recording and replaying
+
+
+class Counting:
+    """Records nothing, and counts."""
+
+    def __init__(self, stream):
+        assert stream is None  # there is no GPU
+        self.body = None
+
+    def record(self, body):
+        self.body = body
+        return "recorded"
+
+    def replay(self):
+        self.body()
+
+
+def test_the_first_calls_are_real_and_the_recording_is_none():
+    calls = []
+    step = Captured(lambda: calls.append(None), CPU, warmup=3, graph=Counting)
+    for _ in range(3):
+        assert step() is None
+        assert not step.recorded
+    assert len(calls) == 3
+    assert [step() for _ in range(4)] == ["recorded"] * 4
+    assert step.recorded
+    assert step.reason is None
+    assert len(calls) == 7  # four replays: nothing was left out, nothing done twice
+
+
+def test_a_body_that_cannot_be_recorded_goes_on_as_it_is():
+    made, calls = [], []
+
+    class Failing(Counting):
+        def record(self, body):
+            made.append(None)
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore lines\n")
+
+    step = Captured(lambda: calls.append(None) or len(calls), CPU, warmup=2, graph=Failing)
+    assert [step() for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert step.reason == "recording failed: CUDA error: operation not permitted when stream is capturing"
+    assert not step.recorded
+    assert len(made) == 1
+
+
+def test_an_error_without_words_goes_by_its_name():
+    def fail(self, body):
+        raise NotImplementedError
+
+    step = Captured(lambda: None, CPU, warmup=0, graph=type("Failing", (Counting,), {"record": fail}))
+    step()
+    assert step.reason == "recording failed: NotImplementedError"
+
+
+def test_a_refusal_records_nothing():
+    step = Captured(lambda: 7, CPU, warmup=0, refusal="because", graph=None)
+    assert [step(), step(), step.plainly(lambda: 8)] == [7, 7, 8]
+    assert (step.reason, step.recorded) == ("because", False)
+
+
+def test_why_there_is_no_graph():
+    assert no_graph(CPU, World()) == "CUDA graphs need a GPU"
+    assert "processes" in no_graph(torch.device("cuda"), World(0, 2))
+    assert no_graph(torch.device("cuda"), World()) is None
+    assert (planned_on(CPU), planned_on(torch.device("cuda"))) == (False, True)
+
+
+# ---- The plan
+
+
+@given(
+    st.integers(1, 20),
+    st.integers(1, 7),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.integers(0, 2**62),
+    st.integers(0, 9),
+)
+def test_each_line_of_a_plan_is_what_was_written(total, batch, dtype, first, seed):
+    generator = torch.Generator().manual_seed(seed)
+    batch = min(batch, total)
+    count = -(-total // batch)
+    thresholds = [torch.zeros((), dtype=dtype) for _ in range(3)]
+    plan = Plan(count, batch, thresholds, CPU)
+    places = [view.data_ptr() for view in (plan.rows, plan.key, plan.step, plan.lr, *plan.values)]
+    rows = torch.randperm(total, generator=generator)
+    rates, thetas = torch.rand(count, generator=generator).double(), torch.rand(count, 3, generator=generator).double()
+    keys = [2**63 - 1 - k for k in range(count)]
+    plan.write(rows, range(first, first + count), (rates / 3).tolist(), (thetas / 3).tolist(), keys)
+    start = seed % count
+    plan.seek(start)
+    for k in range(start, count):
+        plan.next()
+        size = min(batch, total - k * batch)
+        assert torch.equal(plan.rows[:size], rows[k * batch : k * batch + size])
+        assert (plan.key.item(), plan.step.item()) == (keys[k], first + k)
+        assert torch.equal(plan.lr, (rates[k] / 3).float())
+        plan.write_thresholds()
+        assert torch.equal(torch.stack(thresholds), (thetas[k] / 3).to(dtype))
+    assert [view.data_ptr() for view in (plan.rows, plan.key, plan.step, plan.lr, *plan.values)] == places
+
+
+@pytest.mark.parametrize("center", ["initial", "current"])
+def test_thresholds_written_by_others_are_those_of_steps(center):
+    nets = [build("4-3-2", surrogate_center=center) for _ in range(2)]
+    ours, theirs = (ThresholdAnnealing(net, [Relax(2.0, 9.0, 0.3), Linear(1.0, 3.0, 4)]) for net in nets)
+    for step in range(1, 7):
+        ours.step()
+        for buffer, value in zip(theirs.buffers(), theirs.values(step), strict=True):
+            buffer.fill_(value)
+        theirs.passed()
+        assert ours.thresholds() == theirs.thresholds()
+        assert ours.state_dict() == theirs.state_dict()
+        for a, b in zip(nets[0].buffers(), nets[1].buffers(), strict=True):
+            assert torch.equal(a, b)
+    with theirs.finish():
+        assert theirs.thresholds() == {"layers.0.lif": 9.0, "layers.1.lif": 3.0}
+    assert ours.thresholds() == theirs.thresholds()  # back at the step that others counted
+    theirs.finish()
+    theirs.passed(2)
+    assert theirs.state_dict()["finished"] is False
+    assert theirs.steps_taken == 8
+
+
+def test_a_threshold_that_is_a_number_cannot_be_written_by_others():
+    neuron = pytest.importorskip("spikingjelly.activation_based.neuron")
+    annealing = ThresholdAnnealing(torch.nn.Sequential(neuron.IFNode()), Relax(1.0, 2.0, 0.5))
+    with pytest.raises(ValueError, match=r"v_threshold of a IFNode must be a tensor .* call step\(\) instead"):
+        annealing.buffers()
+
+
+# ---- The optimizer's state
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_an_optimizer_goes_on_with_its_own_ways(name):
+    config = TrainConfig(lr=0.1, optimizer=name, momentum=0.9, schedule="constant")
+
+    def steps(net, optimizer, count):
+        for k in range(count):
+            for p in net.parameters():
+                p.grad = torch.full_like(p, 0.1 * (k + 1))
+            optimizer.step()
+
+    nets = [build("4-3") for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    rate = torch.tensor(0.1)
+    first, second = make_optimizer(nets[0], config), make_optimizer(nets[1], config, rate)
+    steps(nets[0], first, 3)
+    state = optimizer_state(first)
+    assert all("lr" not in group for group in state["param_groups"])
+    state["param_groups"][0] |= {"fused": True, "capturable": True}  # as a GPU's would say
+    nets[1].load_state_dict(nets[0].state_dict())
+    load_optimizer(second, state)
+    assert second.param_groups[0]["lr"] is rate
+    assert not second.param_groups[0]["fused"]
+    rate.fill_(0.0)
+    before = [p.clone() for p in nets[1].parameters()]
+    steps(nets[1], second, 1)
+    assert all(torch.equal(a, b) for a, b in zip(before, nets[1].parameters(), strict=True))  # the rate is read
+    moments = [{k: v for k, v in kept.items() if k != "step"} for kept in second.state.values()]
+    assert all(value.abs().sum() > 0 for kept in moments for value in kept.values())
+
+
+# ---- Whole runs, with a stand-in for the graph
+
+
+class StandIn:
+    """Records without effect, replays on the memory of the recording, and rewrites what the recording returned."""
+
+    replays = 0
+
+    def __init__(self, stream):
+        assert stream is None
+
+    def memory(self):
+        work = self.body.func.__self__
+        kept = [value for state in work.optimizer.state.values() for value in state.values()]
+        plan = [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
+        return [*work.net.state_dict().values(), *kept, *plan, work.sums, work.bad.first]
+
+    def record(self, body):
+        self.body = body
+        assert isinstance(body, partial)
+        before = [tensor.clone() for tensor in self.memory()]
+        self.result = body()
+        for tensor, value in zip(self.memory(), before, strict=True):
+            tensor.copy_(value)
+        self.places = [tensor.data_ptr() for tensor in self.memory()]
+        return self.result
+
+    def replay(self):
+        StandIn.replays += 1
+        assert [tensor.data_ptr() for tensor in self.memory()] == self.places
+        vars(self.result).update(vars(self.body()))
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """The plan holds all, and iterations are recorded."""
+    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
+    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
+    monkeypatch.setattr(iteration, "CudaGraph", StandIn)
+    monkeypatch.setattr(StandIn, "replays", 0)
+
+
+def experiment(folder, *settings):
+    """The tiny one: 42 samples to train on, so batches of 8 leave a last one of 2."""
+    return with_values(
+        read_experiment(runs.write_experiment(folder)), ["train.epochs=3", "train.tensorboard=false", *settings]
+    )
+
+
+def train(folder, name, *settings, **setting):
+    return train_run(experiment(folder, *settings), folder / name, Setting(**setting))
+
+
+def require_equal_but_for_the_graph(out, other):
+    for folder in (out, other):
+        summary = json.loads((folder / "summary.json").read_text())
+        (folder / "summary.json").write_text(json.dumps({**summary, "graph": None}))
+    runs.require_equal(out, other)
+
+
+# float32 holds the rate; torch's Adam divides a rate in a tensor in float32, so that only SGD is equal to the last bit
+EXACT = ("net.dropout=0", "train.optimizer=sgd", "train.lr=0.015625", "train.schedule=constant")
+WAYS = {
+    "adam": ("net.dropout=0",),
+    "sgd": ("train.optimizer=sgd", "train.momentum=0.9", "train.weight_clip=0.5"),
+    "float64": ("train.precision=float64", "net.surrogate_center=current", "data.repeat=2"),
+    "dropout": ("net.dropout=0.5", "train.evaluate_theta=final"),
+}
+
+
+@pytest.mark.parametrize("way", ["sgd", "float64"])
+def test_a_run_from_the_plan_is_the_run_from_the_host(tmp_path, monkeypatch, way):
+    assert train(tmp_path, "host", *WAYS[way], *EXACT)["graph"] == "CUDA graphs need a GPU"
+    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
+    train(tmp_path, "plan", *WAYS[way], *EXACT)
+    require_equal_but_for_the_graph(tmp_path / "plan", tmp_path / "host")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_with_replays_is_the_run_without(tmp_path, as_on_a_gpu, way):
+    settings = WAYS[way]
+    assert train(tmp_path, "plain", *settings, graph="off")["graph"] == "switched off"
+    assert StandIn.replays == 0
+    summary = train(tmp_path, "replayed", *settings)
+    assert summary["graph"] is True
+    full = (84 if way == "float64" else 42) // 8  # of an epoch's iterations
+    assert StandIn.replays == 3 * full - 3
+    require_equal_but_for_the_graph(tmp_path / "replayed", tmp_path / "plain")
+    timing = json.loads((tmp_path / "replayed" / "metrics.jsonl").read_text().splitlines()[0])["timing"]
+    assert timing["data_share"] is None
+
+
+def test_dropout_is_drawn_anew_in_every_replay(tmp_path, as_on_a_gpu):
+    keys = []
+    step = Trainer.step
+
+    def listening(self, count):
+        step(self, count)
+        keys.append(self.net.layers[2].dropout.key.item())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "step", listening)
+        train(tmp_path, "run")
+    assert keys == [mixed(0, "dropout", k) for k in range(len(keys))]
+    assert len(keys) == 18
+
+
+def interrupting(after):
+    """From the iteration after so many on."""
+    asked = []
+    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
+
+
+@pytest.mark.parametrize("after", [2, 5, 7, 9])
+def test_a_run_with_replays_goes_on_as_if_never_stopped(tmp_path, as_on_a_gpu, after):
+    train(tmp_path, "whole")
+    assert train(tmp_path, "parts", listener=interrupting(after)) is None
+    assert train(tmp_path, "parts", resume=True)["graph"] is True
+    runs.require_equal(tmp_path / "parts", tmp_path / "whole")
+
+
+def test_a_checkpoint_may_go_from_one_way_to_the_other(tmp_path, monkeypatch):
+    train(tmp_path, "whole", *EXACT)
+    assert train(tmp_path, "parts", *EXACT, listener=interrupting(8)) is None
+    for name, value in (("planned_on", True), ("no_graph", None)):
+        monkeypatch.setattr(iteration, name, lambda *arguments, value=value: value)
+    monkeypatch.setattr(iteration, "CudaGraph", StandIn)
+    assert train(tmp_path, "parts", *EXACT, resume=True)["graph"] is True
+    require_equal_but_for_the_graph(tmp_path / "parts", tmp_path / "whole")
+
+
+def test_a_run_whose_recording_fails_is_the_same_run(tmp_path, as_on_a_gpu, monkeypatch):
+    train(tmp_path, "whole")
+
+    def fails(self, body):
+        StandIn.record(self, body)  # the Python of the body has run
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(iteration, "CudaGraph", type("Failing", (StandIn,), {"record": fails}))
+    assert train(tmp_path, "failed")["graph"] == "recording failed: no"
+    require_equal_but_for_the_graph(tmp_path / "failed", tmp_path / "whole")
+
+
+def test_a_run_too_short_to_record(tmp_path, as_on_a_gpu):
+    assert train(tmp_path, "run", "train.epochs=1", "train.batch=20")["graph"] == "too few iterations to record one"
+
+
+# ---- A trainer in hand
+
+
+def trainer(folder, samples=20, **config):
+    drawn = torch.Generator().manual_seed(0)
+    images = Images(
+        torch.randint(0, 256, (samples, 1, 1, 6), dtype=torch.uint8, generator=drawn), torch.arange(samples) % 3
+    )
+    config = TrainConfig(**{"lr": 0.01, "half_period": 7, "batch": 8, **config})
+    net = build("6-5-3", (1, 1, 6), steps=4, generator=drawn)
+    return Trainer(net, [Relax(0.5, 2.0, 0.1)] * 2, CountTask(), images, images, config, RunFolder(folder), seed=5)
+
+
+def test_steps_by_hand(tmp_path):
+    one = trainer(tmp_path)
+    one.begin_epoch()
+    one.step()
+    counts = one.observed.counts()
+    assert [tuple(count.shape) for count in counts] == [(8, 5), (8, 3)]
+    one.step(2)
+    assert len(one.observed.counts()[0]) == 4  # 20 = 8 + 8 + 4
+    assert (one.progress.step, one.progress.iteration, one.annealing.steps_taken) == (3, 3, 3)
+    assert one.thetas() == pytest.approx([Relax(0.5, 2.0, 0.1)(3)] * 2)
+    with pytest.raises(ValueError, match=r"0 iterations of the epoch are left, but step\(1\); call begin_epoch\(\)"):
+        one.step()
+    one.begin_epoch()
+    assert (one.progress.epoch, one.progress.iteration, one.sums.tolist()) == (1, 0, [0.0, 0.0, 0.0])
+    one.step(3)
+    assert one.sums[2] == 20
+
+
+def test_the_plan_holds_the_closed_forms(tmp_path, as_on_a_gpu):
+    one = trainer(tmp_path)
+    one.begin_epoch()
+    one.step(3)
+    one.begin_epoch()
+    plan, rows = one.work.plan, order(20, 1, 5, 1)
+    for k in range(3):
+        plan.seek(k)
+        plan.next()
+        step = 3 + k
+        assert torch.equal(plan.rows[: one.work.size(k)], rows[8 * k : 8 * k + 8])
+        assert (plan.step.item(), plan.key.item()) == (step, mixed(5, "dropout", step))
+        assert plan.lr.item() == pytest.approx(learning_rate(one.config, step), rel=1e-6)
+        assert [value.item() for value in plan.values] == pytest.approx([Relax(0.5, 2.0, 0.1)(step + 1)] * 2)
+    assert one.optimizer.param_groups[0]["lr"].data_ptr() == plan.lr.data_ptr()
+
+
+def test_a_bad_gradient_is_dated_by_the_run_not_the_epoch(tmp_path, as_on_a_gpu):
+    one = trainer(tmp_path)
+    one.begin_epoch()
+    one.step(3)
+    one.begin_epoch()
+    one.step(1)
+    assert one.bad.found() is None
+    one.net.layers[1].synapse.bias.register_hook(lambda grad: grad * torch.inf)
+    one.step(1)
+    assert one.bad.found() == ("layers.1.synapse.bias", 4)
+
+
+def test_why_there_is_no_graph_is_told_once_and_only_where_one_could_be(tmp_path, as_on_a_gpu):
+    told = []
+    fails = type("Failing", (StandIn,), {"record": lambda self, body: 1 / 0})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iteration, "CudaGraph", fails)
+        one = trainer(tmp_path)
+    one.listener = Listener(note=told.append)
+    for _ in range(2):
+        one.train_epoch()
+        one.progress.iteration = 0
+    assert told == []  # a CPU
+    one._expects_graph = True
+    for _ in range(2):
+        one.train_epoch()
+        one.progress.iteration = 0
+    assert told == ["iterations are launched one by one, not as a CUDA graph: recording failed: division by zero"]
+
+
+# ---- On a GPU
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("more", ["net.backend=auto", "net.backend=torch", "net.norm=shared"])
+def test_a_run_with_replays_on_the_gpu_is_the_run_without(tmp_path, way, more):
+    device = torch.device("cuda")
+    assert train(tmp_path, "replayed", *WAYS[way], more, device=device)["graph"] is True
+    assert train(tmp_path, "plain", *WAYS[way], more, device=device, graph="off")["graph"] == "switched off"
+    require_equal_but_for_the_graph(tmp_path / "replayed", tmp_path / "plain")
+
+
+@pytest.mark.gpu
+@on_a_gpu
+def test_a_body_that_waits_for_the_gpu_goes_on_as_it_is():
+    total = torch.zeros((), device="cuda")
+    step = Captured(lambda: total.add_(1).item(), torch.device("cuda"))
+    assert [step() for _ in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert step.reason.startswith("recording failed: ")
+    assert "\n" not in step.reason
+    again = Captured(lambda: total.add_(1), torch.device("cuda"))  # the failure broke nothing
+    for _ in range(6):
+        again()
+    assert again.recorded
+    assert total.item() == 12
