@@ -27,8 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import bitspike
-from bitspike.nn.dropout import set_dropout_key
 from bitspike import Relax, ThresholdAnnealing, build, count_loss
+from bitspike.nn.dropout import set_dropout_key
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from bitspike import build, count_loss
+from bitspike import build, count_loss, lif
 from bitspike.bench import cases as cases_module
 from bitspike.bench import measure, peers, timing
 from bitspike.bench.cases import CASES, ON_CPU, ON_GPU, Case, choose, growth
@@ -346,6 +346,38 @@ def test_spikingjellys_variants_fit_what_they_change():
     assert fits["fashion"] == [plain, f"{plain}-folded", f"{plain}-hoisted", f"{plain}-folded-hoisted"]
 
 
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("case", TINY[:3], ids=lambda case: case.name)
+def test_norses_network_differs_in_the_reset_only(case):
+    pytest.importorskip("norse")
+    module = peers.library("bitspike.bench.peers.norse")
+    problem = quiet(case)
+    with torch.compiler.set_stance("force_eager"):
+        network = module.Network(problem)
+        spikes = network(problem.floats())
+    x = problem.floats()
+    z = x.expand(case.steps, *x.shape) if case.static else x
+    for i, (beta, schedule) in enumerate(zip(problem.recipe.betas, problem.recipe.schedules, strict=True)):
+        current = network.current(i, z)
+        z = decayed_reset(torch.stack([network.norms[i](step) for step in current]).detach(), beta, schedule(0))
+    assert 0 < spikes.mean() < 1
+    assert (spikes != z).float().mean() < 0.02
+    network.anneal(0, 7.5)
+    assert network.cells[0].p.v_th.item() == pytest.approx(7.5 * (1 - problem.recipe.betas[0]))
+
+
+@pytest.mark.filterwarnings("default")
+def test_spyxs_neurons_are_ours_one_step_late():
+    pytest.importorskip("spyx")
+    module = peers.library("bitspike.bench.peers.spyx")
+    current = torch.randn(20, 2, 5)
+    spikes = torch.tensor(module._scan(peers.library("jax.numpy").asarray(current.numpy()), 0.9, 5.0, 1 / 3).tolist())
+    expected = lif(current, beta=0.9, theta=1 / 3, slope=5.0).spikes
+    assert torch.equal(spikes[1:], expected[:-1])
+    assert not spikes[0].any()
+
+
+@pytest.mark.filterwarnings("default")
 @by_name
 def test_norse_and_spyx_train_where_they_are_installed(case):
     done = 0
@@ -436,14 +468,16 @@ def test_spread_is_median_and_quartiles():
 
 
 def test_kernels_and_launches_are_told_apart():
-    def event(kind, name):
-        return SimpleNamespace(device_type=SimpleNamespace(name=kind), name=name)
+    def event(kind, name, annotation=False):
+        kind_ = SimpleNamespace(name=kind)
+        return SimpleNamespace(device_type=kind_, name=name, is_user_annotation=annotation)
 
     events = [
         event("CUDA", "gemm"),
         event("CUDA", "_lif_fwd_kernel"),
         event("CUDA", "Memcpy DtoD"),
         event("CUDA", "Memset (Device)"),
+        event("CUDA", "Optimizer.step#Adam.step", annotation=True),
         event("CPU", "aten::mm"),
         event("CPU", "cudaLaunchKernel"),
         event("CPU", "cuLaunchKernelEx"),
@@ -451,6 +485,14 @@ def test_kernels_and_launches_are_told_apart():
         event("CPU", "cudaMemcpyAsync"),
     ]
     assert counted(events) == {"kernels": 2, "launches": 3}
+
+
+def test_a_real_profile_has_the_fields_that_are_counted():
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        torch.ones(3) + 1
+    assert {event.device_type.name for event in seen.events()} == {"CPU"}
+    assert counted(seen.events()) == {"kernels": 0, "launches": 0}
+    assert not any(event.is_user_annotation for event in seen.events())
 
 
 def test_arithmetic_is_set_while_a_contender_runs_and_put_back():

@@ -51,9 +51,7 @@ def test_any_call_fires_as_the_definition(call):
 
 @pytest.mark.parametrize("static", [False, True], ids=["sequence", "static"])
 @pytest.mark.parametrize("adaptation", [None, ADAPTIVE], ids=["plain", "adaptive"])
-@pytest.mark.parametrize(
-    ("steps", "shape"), [(1, (1, 1)), (3, (1, 17)), (4, (2, 16)), (9, (5, 7)), (12, (2, 2, 3, 3)), (5, (3,))]
-)
+@pytest.mark.parametrize(("steps", "shape"), [(1, (1, 1)), (4, (2, 16)), (9, (3, 7)), (5, (2, 3, 3))])
 def test_outputs_and_gradients_of_any_size(steps, shape, adaptation, static):
     call = {"current": draw(1, *(() if static else (steps,)), *shape), "beta": 0.5, "theta": 1.5, "theta_grad": 0.75}
     call |= {"slope": 1.0, "adaptation": adaptation} | ({"steps": steps} if static else {})
@@ -85,7 +83,7 @@ def test_parameters_of_every_form(form, static):
 def test_a_gradient_that_comes_through_one_output_only(names, static, adaptation):
     if names == ("a",) and adaptation is None:
         pytest.skip("no adaptation, no gradient of it")
-    call = {"current": draw(1, *(() if static else (5,)), 2, 9), "beta": 0.5, "theta": 1.5, "slope": 1.0}
+    call = {"current": draw(1, *(() if static else (5,)), 2, 6), "beta": 0.5, "theta": 1.5, "slope": 1.0}
     call |= {"adaptation": adaptation} | ({"steps": 5} if static else {})
     check(with_state(call, adaptation is not None), names)
 
@@ -142,11 +140,11 @@ def test_a_static_current_is_a_repeated_one(adaptation):
     assert torch.allclose(grads["beta"], same["beta"], rtol=0, atol=0.5)
 
 
-@pytest.mark.parametrize("cut", [1, 4, 7])
+@pytest.mark.parametrize("cut", [1, 6])
 @pytest.mark.parametrize("adaptation", [None, ADAPTIVE], ids=["plain", "adaptive"])
 def test_splitting_time_changes_nothing(cut, adaptation):
     call = {"theta": 1.5, "slope": 1.0, "adaptation": adaptation, "backend": "triton", "beta": 0.8}
-    made, weights, found = draw(1, 9, 2, 9, exact=False).to(DEVICE), draw(2, 9, 2, 9).to(DEVICE), []
+    made, weights, found = draw(1, 9, 2, 6, exact=False).to(DEVICE), draw(2, 9, 2, 6).to(DEVICE), []
     for pieces in ([9], [cut, 9 - cut]):
         current, state, spikes = made.clone().requires_grad_(), None, []
         for piece in current.split(pieces):
@@ -201,17 +199,17 @@ def test_overwriting_what_a_static_scan_is_run_again_from_is_an_error(what):
 )
 def test_gradients_are_read_where_they_lie(shape, static):
     grad = {
-        "sum over time": lambda: draw(2, 3, 11).expand(9, 3, 11),
-        "one number": lambda: torch.tensor(1.5).expand(9, 3, 11),
-        "a neuron, a sample strided": lambda: draw(2, 11, 3).T.expand(9, 3, 11),
-        "neurons strided": lambda: draw(2, 9, 3, 22)[..., ::2],
-        "time last in memory": lambda: draw(2, 3, 11, 9).movedim(-1, 0),
+        "sum over time": lambda: draw(2, 3, 6).expand(6, 3, 6),
+        "one number": lambda: torch.tensor(1.5).expand(6, 3, 6),
+        "a neuron, a sample strided": lambda: draw(2, 6, 3).T.expand(6, 3, 6),
+        "neurons strided": lambda: draw(2, 6, 3, 12)[..., ::2],
+        "time last in memory": lambda: draw(2, 3, 6, 6).movedim(-1, 0),
     }[shape]().to(DEVICE)
-    current = draw(1, *(() if static else (9,)), 3, 11).to(DEVICE)
+    current = draw(1, *(() if static else (6,)), 3, 6).to(DEVICE)
     found = []
     for received in (grad, grad.contiguous()):
         leaf = current.clone().requires_grad_()
-        out = lif(leaf, beta=0.5, theta=1.5, slope=1.0, backend="triton", **({"steps": 9} if static else {}))
+        out = lif(leaf, beta=0.5, theta=1.5, slope=1.0, backend="triton", **({"steps": 6} if static else {}))
         torch.autograd.backward([out.spikes, out.membrane], [received, received * 1])
         found.append(leaf.grad)
     assert torch.equal(*found)

@@ -44,12 +44,13 @@ def _fence(interpreter):
         nonlocal spans
         prepared = prepare(self, args, kwargs)
         storages = [arg.untyped_storage() for arg in prepared[0] if isinstance(arg, torch.Tensor)]
-        found = sorted((storage.data_ptr(), storage.data_ptr() + storage.nbytes()) for storage in storages)
-        spans = numpy.array(found, numpy.uint64).reshape(-1, 2)
+        if storages:  # or a kernel calls a function, which comes here too
+            found = sorted((storage.data_ptr(), storage.data_ptr() + storage.nbytes()) for storage in storages)
+            spans = numpy.array(found, numpy.uint64)
         return prepared
 
     def check(pointers, mask):
-        places = pointers.data[mask.data]
+        places = pointers.data[mask.data.astype(bool)]
         if places.size:
             span = numpy.searchsorted(spans[:, 0], places, side="right").astype(numpy.int64) - 1
             outside = (span < 0) | (places >= spans[span, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -87,8 +88,10 @@ def _refused_convolution(conv: BinaryConv2d) -> str | None:
     return None
 
 
-def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, tuple[Tensor, ...]]:
-    """The last layer's output, and each hidden layer's spike counts `[B, C, H, W]` or `[B, N]`, as whole numbers."""
+def run(
+    layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool
+) -> tuple[LIFOutput, Callable[[], tuple[Tensor, ...]]]:
+    """The last layer's output, and on demand each hidden layer's spike counts `[B, C, H, W]` or `[B, N]`."""
     from bitspike.ops.fused.chain import Chain, run_chain
 
     counts = x.dtype == torch.uint8
@@ -106,14 +109,20 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
     else:
         entry = _first_current(layers[0], x, steps, shapes[0])
         entry = entry if static else _channels_last(entry, grids[0])
-    current, fired = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
+    current, bits = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
     _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     last = layers[-1]
     if last.dropout.p > 0 and last.training:
         from bitspike.ops.fused.dropout import dropout
 
         current = dropout(current, last.dropout.p, key, last.dropout.layer)
-    return last.lif(current), tuple(_as_shape(c, grid) for c, grid in zip(fired, grids, strict=True))
+
+    def counts_of_hidden() -> tuple[Tensor, ...]:
+        from bitspike.ops.fused.scan import spike_counts
+
+        return tuple(_as_shape(spike_counts(b, grid, time), grid) for b, grid in zip(bits, grids, strict=True))
+
+    return last.lif(current), counts_of_hidden
 
 
 def _key(layers: list[Block], device: torch.device) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, cast
 
@@ -27,17 +27,14 @@ _NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatc
 class Observed:
     """The last layer's output, and on demand how often each neuron of every layer fired."""
 
-    def __init__(self, output: LIFOutput, hidden: Sequence[Tensor], *, counted: bool) -> None:
+    def __init__(self, output: LIFOutput, hidden: Callable[[], Sequence[Tensor]]) -> None:
         self.output = output
-        self._hidden = hidden  # spikes `[T, B, ...]`, or if counted their sums over time `[B, ...]`
-        self._counted = counted
+        self._hidden = hidden
 
     def counts(self) -> tuple[Tensor, ...]:
         """Spikes of each neuron for each sample, `[B, ...]` float32 a layer, without gradient."""
         with torch.no_grad():
-            spikes = [self.output.spikes] if self._counted else [*self._hidden, self.output.spikes]
-            known = [hidden.float() for hidden in self._hidden] if self._counted else []
-            return (*known, *(layer.sum(0, dtype=torch.float32) for layer in spikes))
+            return *self._hidden(), self.output.spikes.sum(0, dtype=torch.float32)
 
 
 class SpikingNetwork(nn.Module):
@@ -65,7 +62,7 @@ class SpikingNetwork(nn.Module):
     def _fused(self, x: Tensor) -> bool:
         return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None
 
-    def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, tuple[Tensor, ...]]:
+    def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, Callable[[], tuple[Tensor, ...]]]:
         steps = self._steps(x, steps)
         return fused.run(self._blocks(), x, steps, recompute=self.recompute)
 
@@ -75,10 +72,9 @@ class SpikingNetwork(nn.Module):
     def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
         """As calling the network, with every layer's spike counts beside the output: what training looks at."""
         if self._fused(x):
-            output, counts = self._run_fused(x, steps)
-            return Observed(output, counts, counted=True)
-        outputs = self.run(x, steps=steps, keep_hidden_membrane=False)
-        return Observed(outputs[-1], [output.spikes for output in outputs[:-1]], counted=False)
+            return Observed(*self._run_fused(x, steps))
+        *hidden, output = self.run(x, steps=steps, keep_hidden_membrane=False)
+        return Observed(output, lambda: [layer.spikes.sum(0, dtype=torch.float32) for layer in hidden])
 
     def run(
         self,

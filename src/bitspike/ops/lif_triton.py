@@ -94,7 +94,7 @@ class Form(NamedTuple):
 
     def adaptation(self) -> tuple[float, float, float]:
         """rho, 1 - rho and strength."""
-        return self.rho, 1 - self.rho, self.strength
+        return float(self.rho), float(1 - self.rho), float(self.strength)  # a kernel takes 1 for a whole number
 
 
 class _LIF(torch.autograd.Function):

@@ -95,7 +95,8 @@ static FOR_EACH_CPU void weight_of_image(const Conv *c, int64_t image, const flo
 {
     for (int64_t p = 0; p < c->places; p++)
         for (int64_t o = 0; o < c->columns; o++)
-            places[p * c->columns + o] = o < c->outputs ? grad[(image * c->outputs + o) * c->places + p] / c->divisor : 0;
+            places[p * c->columns + o] =
+                o < c->outputs ? grad[(image * c->outputs + o) * c->places + p] / c->divisor : 0.0f;
     if (c->columns == 16)
         meet(c, image, places, weight, 1, 16);
     else if (c->columns == 32)
@@ -160,8 +161,8 @@ INLINE void one_site(const Conv *c, int64_t site, const float *places, const flo
     out[1] = b0, out[3] = b1, out[5] = b2, out[7] = b3, out[9] = b4, out[11] = b5;
 }
 
-static FOR_EACH_CPU void input_of_images(const Conv *c, int64_t first, int64_t n, const float *grad, const float *weight,
-                                         float *places, float *out)
+static FOR_EACH_CPU void input_of_images(const Conv *c, int64_t first, int64_t n, const float *grad,
+                                         const float *weight, float *places, float *out)
 {
     const int64_t padded = (c->channels + 15) / 16 * 16, apart = c->places * c->outputs;
     for (int64_t m = 0; m < TOGETHER; m++)

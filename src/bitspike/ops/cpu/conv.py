@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from bitspike.ops.buffers import float32, pool
+from bitspike.ops.buffers import pool
 from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Packed, pack
 from bitspike.ops.lif_c import address

@@ -219,7 +219,8 @@ static void turn(const Dense *d, int threads, int64_t planes, uint64_t *times)
         uint64_t *mine = times + task * d->inputs * each;
         memset(mine, 0, (size_t)(d->inputs * each) * sizeof(uint64_t));
         for (int64_t t = 0; t < d->scan.steps; t++) {
-            const uint64_t *row = d->bits + ((task / d->batch * d->scan.steps + t) * d->batch + task % d->batch) * words;
+            const int64_t plane = task / d->batch, b = task % d->batch;
+            const uint64_t *row = d->bits + ((plane * d->scan.steps + t) * d->batch + b) * words;
             for (int64_t w = 0; w < words; w++)
                 for (uint64_t rest = row[w]; rest; rest &= rest - 1)
                     mine[(64 * w + __builtin_ctzll(rest)) * each + t / 64] |= (uint64_t)1 << t % 64;
@@ -250,7 +251,8 @@ EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, in
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < blocks * groups; task++) {
             const int64_t n0 = task / groups * width, rest = d->outputs - n0, group = task % groups;
-            for (int64_t b = group * d->batch / groups; list && scratch && four && b < (group + 1) * d->batch / groups; b++)
+            const int64_t end = (group + 1) * d->batch / groups;
+            for (int64_t b = group * d->batch / groups; list && scratch && four && b < end; b++)
                 backward_block(d, b, n0, rest < width ? rest : width, grad, times,
                                weight + group * d->inputs * d->columns, bias + group * d->columns, list, scratch, four,
                                width);

@@ -33,7 +33,7 @@ class _CDense(ctypes.Structure):
 
 
 class Mask(NamedTuple):
-    """Of dropout: what is kept, as `kept [T, B, N]` uint8 or as the draws that say so, and by what that is multiplied."""
+    """Of dropout: what is kept, as bytes `[T, B, N]` or as the draws that say so, and by what that is multiplied."""
 
     kept: Tensor | Draw
     scale: float
@@ -49,17 +49,25 @@ class Neurons(NamedTuple):
     keep_membrane: bool
 
 
-def dense(
-    x: Tensor, signs: Tensor, bias: Tensor | None, mask: Mask | None, neurons: Neurons, state: LIFState | None
-) -> LIFOutput | None:
-    """lif(dropout(x @ signs.T + bias)): x `[T, B, K]` of spikes or counts, signs `[N, K]` of -1 and +1, bias `[N]`.
+def pack_inputs(x: Tensor) -> Packed | None:
+    """Inputs `[T, B, K]` as `dense` takes them; None unless they are whole numbers whose sums are exact."""
+    return pack(x, x.shape[-1]) if x.shape[-1] <= _SHORT else None
 
-    None where that needs the plain modules: x is not whole numbers, or a membrane is not finite (they say why).
-    The current's sum over inputs is exact, the bias is added with one rounding.
+
+def dense(
+    x: Tensor,
+    packed: Packed,
+    signs: Tensor,
+    bias: Tensor | None,
+    mask: Mask | None,
+    neurons: Neurons,
+    state: LIFState | None,
+) -> LIFOutput | None:
+    """lif(dropout(x @ signs.T + bias)): x `[T, B, K]` and the same packed, signs `[N, K]` of -1 and +1, bias `[N]`.
+
+    None if a membrane is not finite; the modules say why. The sum over inputs is exact, so the current is rounded once,
+    when the bias is added.
     """
-    packed = pack(x, x.shape[-1]) if x.shape[-1] <= _SHORT else None
-    if packed is None:
-        return None
     steps, batch, outputs = x.shape[0], x.shape[1], signs.shape[0]
     shape = torch.Size((batch, outputs))
     rest = state or LIFState(float32(shape).zero_(), float32(shape).zero_())

@@ -1,4 +1,4 @@
-/* The random numbers of dropout (ops/dropout.py): a function of key, layer and place, drawn wherever they are needed. */
+/* The random numbers of dropout (ops/dropout.py): a function of key, layer and place, drawn where they are needed. */
 #ifndef BITSPIKE_DRAW_H
 #define BITSPIKE_DRAW_H
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,11 +29,12 @@ class _CNorm(ctypes.Structure):
     )
 
 
-class Averages:
+class Averages(NamedTuple):
     """The running mean and variance `[C]` that move, and how far; both None if they are not kept."""
 
-    def __init__(self, mean: Tensor | None, variance: Tensor | None, momentum: float) -> None:
-        self.mean, self.variance, self.momentum = mean, variance, momentum
+    mean: Tensor | None
+    variance: Tensor | None
+    momentum: float
 
 
 def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:
@@ -51,13 +52,13 @@ def _fused() -> bool | None:
     g = torch.Generator().manual_seed(0)
     x = torch.randn(2, 3, 19, 5, 5, generator=g) * 3 + 1
     weight, bias, mean, spread = torch.randn(4, 19, generator=g).unbind()
-    wanted = [mean.clone(), spread.square()]
     with torch.no_grad():
-        wanted.append(torch.stack([F.batch_norm(step, *wanted, weight, bias, True, 0.1, 1e-5) for step in x]))
+        means, spreads = mean.clone(), spread.square()
+        wanted = torch.stack([F.batch_norm(step, means, spreads, weight, bias, True, 0.1, 1e-5) for step in x])
         for fused in (True, False):
-            got = [mean.clone(), spread.square()]
-            got.append(_StepNorm.apply(x, weight, bias, Averages(*got, 0.1), 1e-5, fused))
-            if all(map(torch.equal, got, wanted)):
+            averages = Averages(mean.clone(), spread.square(), 0.1)
+            got = _StepNorm.apply(x, weight, bias, averages, 1e-5, fused)
+            if all(map(torch.equal, (got, averages.mean, averages.variance), (wanted, means, spreads))):
                 return fused
     return None
 
@@ -98,6 +99,4 @@ def _threads(x: Tensor) -> int:
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor, eps: float, momentum: float, fused: bool) -> _CNorm:
     steps, batch, channels, height, width = x.shape
-    return _CNorm(
-        steps, batch, channels, height * width, eps, momentum, *map(address, (x, weight, bias)), int(fused)
-    )
+    return _CNorm(steps, batch, channels, height * width, eps, momentum, *map(address, (x, weight, bias)), int(fused))

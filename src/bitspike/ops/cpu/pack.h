@@ -1,4 +1,4 @@
-/* Spikes as bits: input i of a row is bit i % 64 of word i / 64. Counts have two planes: where a 1 is, and where more. */
+/* Spikes as bits: input i of a row is bit i % 64 of word i / 64. Counts take two planes: where a 1 is, where more. */
 #ifndef BITSPIKE_PACK_H
 #define BITSPIKE_PACK_H
 

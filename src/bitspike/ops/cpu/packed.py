@@ -26,7 +26,7 @@ class Packed(NamedTuple):
 def pack(x: Tensor, largest_sum: int) -> Packed | None:
     """The rows of `x [..., inputs]`; None unless all are whole numbers from 0 to 255 whose products are exact.
 
-    `largest_sum` is the largest sum of weights' magnitudes that meets ones: as float32, sums of products then are exact.
+    `largest_sum` bounds a sum of products where every input is 1: float32 must hold all of them without a gap.
     """
     x = x.detach().contiguous()
     inputs = x.shape[-1]

@@ -120,8 +120,8 @@ INLINE void step_back(const Scan *s, float *restrict g, const float *gz, const f
 
 /* From the membranes `us` of `steps` rows of `width` floats to the current's gradients, row t at `out + t * stride`
  * (their sum at `out` if the current is constant in time); `out` may be `us`. Writes u0's and beta's as well. */
-INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of, const float *us,
-                      int64_t width, float *out, int64_t stride)
+INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of,
+                      const float *us, int64_t width, float *out, int64_t stride)
 {
     float g[BLOCK], center[BLOCK], sum[BLOCK], beta[BLOCK];
     for (int64_t i = 0; i < n; i++) {

@@ -64,7 +64,7 @@ class _Record(NamedTuple):
 
 
 def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The last layer's current `[T, B, N]` float32, and each hidden layer's spike counts `[B, neurons]`."""
+    """The last layer's current `[T, B, N]` float32, and each hidden layer's spikes as bits `[T * B, words]`."""
     out = _Chain.apply(chain, entry, *_tensors(chain))
     return out[0], out[1:]
 
@@ -85,21 +85,22 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chain: Chain, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         learning = any(ctx.needs_input_grad)
-        source, records, counts = entry, [], []
+        source, records, bits = entry, [], []
         folded = [None if link is None else _prepared(link, i == 0) for i, link in enumerate(chain.links)]
+        if isinstance(folded[0], Tensor):
+            source = dense.rows(entry, folded[0].shape[1])
+        ctx.rows = source  # of the first product, where it is not the entry itself
         for i in range(len(chain.hidden)):
-            record, count = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)
-            counts.append(count)
-            records.append(record if learning else None)
+            record = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)
             source = record.bits
-            if chain.recompute:
-                records[-1] = _Record(record.bits, None, None, None)
+            bits.append(source)
+            records.append(_Record(source, None, None, None) if chain.recompute or not learning else record)
         current = _last(chain, source, folded[-1])
         ctx.chain, ctx.records, ctx.folded = chain, records, folded
         ctx.save_for_backward(entry, *tensors)
-        ctx.mark_non_differentiable(*counts)
+        ctx.mark_non_differentiable(*bits)
         ctx.set_materialize_grads(False)
-        return current, *counts
+        return current, *bits
 
     @staticmethod
     @once_differentiable
@@ -118,8 +119,8 @@ class _Chain(torch.autograd.Function):
             for i in reversed(range(len(chain.hidden))):
                 record = records.pop()
                 if chain.recompute:
-                    source = records[-1].bits if records else entry
-                    record = _forward(_untracked(chain), i, source, folded[i], save=True)[0]
+                    source = records[-1].bits if records else ctx.rows
+                    record = _forward(_untracked(chain), i, source, folded[i], save=True)
                 spikes = _through_link(chain, i + 1, grad, record.bits, folded[i + 1], of_links)
                 grad = _through_neurons(chain, i, spikes, record, entry, of_links, of_layers)
                 del record, spikes
@@ -129,7 +130,7 @@ class _Chain(torch.autograd.Function):
             else:
                 if not chain.hidden and first.bias is not None:
                     of_links[0][1] = grad.sum(0)
-                of_links[0][0] = _entry_weight_grad(first, grad, entry, folded[0])
+                of_links[0][0] = _entry_weight_grad(first, grad, ctx.rows, folded[0])
         wanted = ctx.needs_input_grad[2:]
         found = [g for pair in of_links for g in pair] + [g for five in of_layers for g in five]
         return None, of_entry, *(g if want else None for g, want in zip(found, wanted, strict=True))
@@ -151,7 +152,7 @@ def _untracked(chain: Chain) -> Chain:
     return replace(chain, hidden=tuple(hidden))
 
 
-def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -> tuple[_Record, Tensor]:
+def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -> _Record:
     """Hidden layer i from the spikes (or the entry) before it."""
     layer, link = chain.hidden[i], chain.links[i]
     grid = layer.neurons.grid
@@ -164,11 +165,11 @@ def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -
         else:
             shaped = raw.view(chain.steps, -1, grid.stride)
             normalizer = statistics(shaped, grid, layer.neurons.quotient, layer.norm)
-    bits, surrogate, counts = scan_forward(
+    bits, surrogate = scan_forward(
         raw, layer.neurons, chain.steps, chain.batch, normalizer, static=static, save=save and not static
     )
     kept = raw if save and normalizer is not None else None
-    return _Record(bits, surrogate, kept, normalizer), counts
+    return _Record(bits, surrogate, kept, normalizer)
 
 
 def _raw(link: Link, source: Tensor, folded: Any, grid: Grid) -> Tensor:
@@ -244,6 +245,6 @@ def _through_neurons(
 
 def _entry_weight_grad(link: Link, grad: Tensor, entry: Tensor, folded: Any) -> Tensor:
     if isinstance(folded, Tensor):
-        return dense.weight_grad(grad, entry, link.weight, folded.shape[1], link.clip)
+        return dense.weight_grad(grad, entry, link.weight, link.clip)
     source = entry.view(entry.shape[0] * entry.shape[1], -1)
     return weight_grad(grad, source, link.weight, link.synapse, 1.0 / link.synapse.pool**2, link.clip)[0]

@@ -27,11 +27,11 @@ def signs(weight: Tensor, rows: int) -> Tensor:
     return out
 
 
-def _rows(counts: Tensor, wide: int) -> Tensor:
+def rows(counts: Tensor, wide: int) -> Tensor:
     """Counts `[T, B, K]` as bfloat16 `[T * B, wide]`."""
-    rows, k = counts.shape[0] * counts.shape[1], counts.flatten(2).shape[2]
-    out = torch.empty(rows, wide, dtype=torch.bfloat16, device=counts.device)
-    weight_kernels._widen_kernel[(rows, -(-wide // 1024))](counts, out, k, wide, 1024)
+    size, k = counts.shape[0] * counts.shape[1], counts.flatten(2).shape[2]
+    out = torch.empty(size, wide, dtype=torch.bfloat16, device=counts.device)
+    weight_kernels._widen_kernel[(size, -(-wide // 1024))](counts, out, k, wide, 1024)
     return out
 
 
@@ -41,14 +41,14 @@ def _mm(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float()
 
 
-def product(counts: Tensor, matrix: Tensor) -> Tensor:
-    """counts @ matrix.T, `[T * B, N padded]` float32, exact."""
-    return _mm(_rows(counts, matrix.shape[1]), matrix.T)
+def product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """rows @ matrix.T, `[T * B, N padded]` float32, exact."""
+    return _mm(rows, matrix.T)
 
 
-def weight_grad(grad: Tensor, counts: Tensor, weight: Tensor, wide: int, clip: float | None) -> Tensor:
+def weight_grad(grad: Tensor, rows: Tensor, weight: Tensor, clip: float | None) -> Tensor:
     """The gradient of the latent weight `[N, K, 1, 1]` from that of the current `[T * B, >= N]`."""
     n, k = weight.shape[0], weight[0].numel()
-    whole = _mm(grad.to(STORED).T, _rows(counts, wide))
+    whole = _mm(grad.to(STORED).T, rows)
     found = whole[:n, :k].reshape(weight.shape)
     return found if clip is None else found * (weight.abs() <= clip)

@@ -130,7 +130,7 @@ def product(
 
 def _forward_tiles(places: int, n: int) -> Tiles:
     block = 16 if n <= 16 else 32 if n <= 32 else 64 if n <= 64 else 128
-    return Tiles(128 if places >= 128 * 132 else 64, block, 2, 4, 3)
+    return Tiles(128 if places >= 128 * 132 else 64, block, 2 if places >= 128 * 132 else 4, 4, 3)
 
 
 def source_grad(
@@ -168,11 +168,11 @@ def weight_grad(
     bits = source.dtype == torch.int32
     n, words = synapse.channels, _words(synapse, not bits)
     places = grad.numel() // grad.shape[-1]
-    tiles = tiles or Tiles(128 if n > 32 else 64, 64 if n > 32 else 32 if n > 16 else 16, 2 if bits else 1, 4, 3)
+    tiles = tiles or _gradient_tiles(n, words, bits)
     tall, wide = -(-words // tiles.words), -(-n // tiles.n)
     if parts is None:
         # so many programs that all run at once: two large ones a multiprocessor, or eight small ones
-        parts = max(1, min((264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
+        parts = max(1, min(64, (264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
     share = padded(-(-places // parts), tiles.m)
     parts = -(-places // share)
     partial = torch.empty(parts, n, words * WORD, device=grad.device)
@@ -186,6 +186,12 @@ def weight_grad(
         FLOAT=tl.float32 if exact else FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     return unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip), sums.sum(0) if bias else None
+
+
+def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
+    if n > 32:
+        return Tiles(128, 64, 4 if bits and words >= 4 else 1, 4, 3)
+    return Tiles(64, 32 if n > 16 else 16, (8 if words >= 32 else 2) if bits else 1, 4, 3)
 
 
 def unfold(

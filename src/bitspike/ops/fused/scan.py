@@ -11,7 +11,7 @@ from bitspike.ops.dropout import dropped_below
 from bitspike.ops.fused import scan_kernels as kernels
 from bitspike.ops.fused.geometry import WORD, Grid
 from bitspike.ops.fused.norm import Normalizer
-from bitspike.ops.fused.numbers import INTERPRETED, STORED
+from bitspike.ops.fused.numbers import STORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,10 @@ class Neurons:
 
 
 def _blocks(total: int) -> tuple[int, int]:
-    """Neurons a program and warps: a neuron a thread, as time is walked step by step and only neighbours hide latency."""
-    return (WORD, 1) if total < 132 * 128 else (128, 4)
+    """Neurons a program and warps: few a thread, as time is walked step by step and only neighbours hide latency."""
+    if total < 132 * 128:
+        return WORD, 1
+    return (128, 4) if total < 250_000 else (256, 4)
 
 
 def _shared(neurons: Neurons) -> dict[str, int]:
@@ -46,27 +48,35 @@ def _shared(neurons: Neurons) -> dict[str, int]:
 
 def scan_forward(
     current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None, *, static: bool, save: bool
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """bits `[T * B, words]`, the surrogate's gradient `[T, B, neurons]` bfloat16 if saved, spike counts `[B, neurons]`."""
+) -> tuple[Tensor, Tensor | None]:
+    """bits `[T * B, words]`, and if saved the surrogate's gradient `[T, B, neurons]` bfloat16."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
     if total >= 2**31:
         raise ValueError(f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch")
     bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
-    counts = torch.empty(batch, grid.neurons, dtype=torch.int16 if steps < 2**15 else torch.int32, device=device)
     surrogate = torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if save else None
     nothing = neurons.theta
     block, warps = _blocks(total)
     kernels._scan_fwd_kernel[(-(-total // block),)](
-        current, bits, nothing if surrogate is None else surrogate, counts,
+        current, bits, nothing if surrogate is None else surrogate,
         norm.mean if norm else nothing, norm.scale if norm else nothing, norm.bias if norm else nothing,
         nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, norm.step if norm else 0,
         **neurons.drops(), **_shared(neurons), QUOTIENT=neurons.quotient,
         STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
-        BALLOT=not INTERPRETED, BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
+        BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
-    return bits, surrogate, counts
+    return bits, surrogate
+
+
+def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
+    """Spikes of each neuron for each sample, `[B, neurons]` float32, from bits `[T * B, words]`."""
+    batch = len(bits) // steps
+    counts = torch.empty(batch, grid.neurons, device=bits.device)
+    total = counts.numel()
+    kernels._count_kernel[(-(-total // 128),)](bits, counts, steps, total, BLOCK=128, T_BLOCK=16)
+    return counts
 
 
 def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Tensor, Tensor | None]:
