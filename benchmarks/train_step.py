@@ -37,10 +37,10 @@ def main() -> None:
     cases = args.case or ([*ON_GPU, GROWTH] if gpu else list(ON_CPU))
 
     def save(result: dict) -> None:
-        command = shlex.join(["python", *sys.argv])
-        write_text(args.out / "bench.json", json.dumps({"command": command, **result}, indent=1) + "\n")
+        write_text(args.out / "bench.json", json.dumps(result, indent=1) + "\n")
 
-    result = run(Plan(choose(cases, device.type), named(args.against), device, args.seconds, done=save))
+    command = shlex.join(["python", *sys.argv])
+    result = run(Plan(choose(cases, device.type), named(args.against), device, args.seconds, command, done=save))
     for path in draw(result, args.out):
         print(path)
     show(result, Console())

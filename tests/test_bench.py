@@ -47,7 +47,11 @@ def _known_ceilings():
 
 
 def tiny(name: str, **changes) -> Case:
-    small = {"fashion": {}, "dvs128": {}, "shd": {"notation": "30Dense12Dense4", "input_shape": (30,), "density": 0.9}}
+    small = {
+        "fashion": {},
+        "dvs128": {},
+        "shd": {"notation": "30Dense12Dense4", "input_shape": (30,), "density": 0.9, "repeats": 1 / 3},
+    }
     layer = {"notation": "24Dense24", "input_shape": (24,), "density": 0.5}
     return replace(CASES[name], **{"steps": 8, "batch": 2, **small.get(name, layer), **changes})
 
@@ -110,6 +114,8 @@ def test_synthetic_data_is_as_dense_as_said(case):
     assert values.dtype == torch.uint8
     assert values.count_nonzero() / values.numel() == pytest.approx(case.density, rel=0.1)
     assert values.max() == {"fashion": 255, "layer2k": 1}.get(case.name, 4)
+    if case.repeats:
+        assert (values > 1).sum() / (values > 0).sum() == pytest.approx(1 / 3, rel=0.05)
     problem = prepare(case, CPU)
     assert problem.x.shape == ((2, *case.input_shape) if case.static else (8, 2, *case.input_shape))
     assert problem.x.is_floating_point() == case.static

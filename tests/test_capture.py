@@ -6,6 +6,7 @@ graph does nothing while it records; its replays insist on the memory of the rec
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -184,11 +185,14 @@ def test_an_optimizer_goes_on_with_its_own_ways(name):
     steps(nets[0], first, 3)
     state = optimizer_state(first)
     assert all("lr" not in group for group in state["param_groups"])
-    state["param_groups"][0] |= {"fused": True, "capturable": True}  # as a GPU's would say
+    state["param_groups"][0] |= {"fused": True, "capturable": True}  # as a GPU's would say, whose steps are float32
+    for kept in state["state"].values():
+        kept |= {name: value.double() for name, value in kept.items() if name == "step"}
     nets[1].load_state_dict(nets[0].state_dict())
     load_optimizer(second, state)
     assert second.param_groups[0]["lr"] is rate
     assert not second.param_groups[0]["fused"]
+    assert all(kept.get("step", torch.zeros(1).double()).dtype == torch.float64 for kept in second.state.values())
     rate.fill_(0.0)
     before = [p.clone() for p in nets[1].parameters()]
     steps(nets[1], second, 1)
@@ -373,6 +377,59 @@ def test_steps_by_hand(tmp_path):
     assert (one.progress.epoch, one.progress.iteration, one.sums.tolist()) == (1, 0, [0.0, 0.0, 0.0])
     one.step(3)
     assert one.sums[2] == 20
+
+
+def test_the_sums_weigh_every_sample_alike(tmp_path):
+    one, losses = trainer(tmp_path), []
+    real = one.task.loss
+    one.work.task = SimpleNamespace(
+        loss=lambda *arguments: losses.append(real(*arguments)) or losses[-1], correct=one.task.correct
+    )
+    one.begin_epoch()
+    one.step(3)
+    assert one.sums[0].item() == sum(loss.item() * size for loss, size in zip(losses, (8, 8, 4), strict=True))
+
+
+def test_a_network_is_left_without_a_key(tmp_path, as_on_a_gpu):
+    one = trainer(tmp_path, epochs=2, tensorboard=False)
+    keys = []
+    one.listener = Listener(iteration=lambda watched: keys.append(one.net.layers[0].dropout.key))
+    assert one.run() == "epochs"
+    assert all(key is one.work.plan.key for key in keys)
+    assert len(keys) == 6
+    assert one.net.layers[0].dropout.key is None  # or every later mask would be the last one
+
+
+def test_on_a_cpu_the_rate_comes_from_the_host(tmp_path):
+    one = trainer(tmp_path)
+    one.begin_epoch()
+    for step in range(3):
+        one.step()
+        assert one.optimizer.param_groups[0]["lr"] == learning_rate(one.config, step)
+
+
+def test_a_trainer_that_resumes_records_anew(tmp_path, as_on_a_gpu):
+    one = trainer(tmp_path, samples=48)
+    one.begin_epoch()
+    one.step(4)
+    assert one.graph is True
+    one.save()
+    one.step(1)
+    one.resume()  # the optimizer's tensors are others now
+    assert one.progress.step == 4
+    assert one.graph == "too few iterations to record one"
+
+
+def test_an_epoch_whose_iterations_are_done_is_not_begun_again(tmp_path):
+    one = trainer(tmp_path)
+    one.begin_epoch()
+    one.step(3)
+    one.save()
+    again = trainer(tmp_path)
+    again.resume()
+    assert again.train_epoch()
+    assert (again.progress.epoch, again.progress.iteration, again.progress.step) == (0, 3, 3)
+    assert torch.equal(again.sums, one.sums)
 
 
 def test_the_plan_holds_the_closed_forms(tmp_path, as_on_a_gpu):

@@ -60,12 +60,13 @@ def test_gradients_are_clipped_as_torch_clips_them(limit, seed):
     assert ours[2].grad is None
 
 
-def test_every_parameter_is_clipped():
+@pytest.mark.parametrize("far", [3.0, -3.0])
+def test_every_parameter_is_clipped(far):
     net = build("2Conv3-18Dense3", (1, 5, 5), norm="step")
     for p in net.parameters():
-        nn.init.constant_(p, 3.0)
+        nn.init.constant_(p, far)
     clip_weights(list(net.parameters()), 1.0)
-    assert {p.detach().unique().item() for p in net.parameters()} == {1.0}
+    assert {p.detach().unique().item() for p in net.parameters()} == {far / 3}
 
 
 def test_the_optimizer_is_the_one_named():

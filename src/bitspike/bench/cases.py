@@ -27,6 +27,7 @@ class Case:
     batch: int
     steps: int
     density: float
+    repeats: float = 0.0  # of the events' bins, the share with another event; of those the same share with a third ...
     static: bool = False
     work: Work = "step"
     group: str = ""  # cases that are drawn as one curve
@@ -77,8 +78,11 @@ _DVS = Case(
     batch=8,
     steps=100,
     density=0.05,
+    repeats=1 / 3,
 )
-_SHD = Case("shd", "SHD", "shd/annealed", "700Dense3000Dense20", (700,), batch=32, steps=333, density=0.025)
+_SHD = Case(
+    "shd", "SHD", "shd/annealed", "700Dense3000Dense20", (700,), batch=32, steps=333, density=0.0244, repeats=0.006
+)
 _LAYER = Case(
     "layer16k",
     "Open Neuromorphic's single layer",

@@ -31,6 +31,7 @@ class Plan:
     peers: Sequence[str]
     device: torch.device
     seconds: float = 20.0
+    command: str = "bitspike.bench.measure"  # how to do it again
     deadline: float = float("inf")  # of time.monotonic(): contenders that would start later are left out
     begin: Callable[[str, int], Callable[[], None]] = field(default=lambda stage, steps: lambda: None)
     done: Callable[[Result], object] = lambda result: None  # after each case, with all so far
@@ -43,7 +44,8 @@ def run(plan: Plan) -> Result:
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it our steps would not be deterministic
     ceilings = measure_ceilings(plan.device)
-    result: Result = {"format": FORMAT, "versions": versions(), "device": str(plan.device), "cases": {}}
+    result: Result = {"format": FORMAT, "command": plan.command, "versions": versions()}
+    result |= {"device": str(plan.device), "cases": {}}
     for case in plan.cases:
         result["cases"][case.name] = _case(plan, case)
         ceilings = measure_ceilings(plan.device, ceilings)  # another load on the machine may have slowed the first

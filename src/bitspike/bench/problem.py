@@ -114,10 +114,9 @@ def synthetic(case: Case, samples: int, seed: int, device: torch.device) -> Tens
         return torch.where(chance < case.density, (chance / case.density * 255).ceil(), 0).to(torch.uint8)
     if case.work == "layer":
         return (chance < case.density).to(torch.uint8)
-    # counts of 1 and, each a third as often as the one before, 2, 3 and 4
     counts = torch.zeros(shape, dtype=torch.uint8, device=device)
-    for smaller in (1, 3, 9, 27):
-        counts += chance < case.density / smaller
+    for more in range(4):
+        counts += chance < case.density * case.repeats**more
     return counts
 
 

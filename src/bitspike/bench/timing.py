@@ -122,7 +122,8 @@ def counted(events: Any) -> dict[str, int]:
     kernels = launched = 0
     for event in events or ():
         if event.device_type.name == "CUDA":
-            kernels += not (event.name.startswith(("Memcpy", "Memset")) or event.is_user_annotation)
+            marked = getattr(event, "is_user_annotation", False)  # a range drawn on the device's timeline
+            kernels += not (marked or event.name.startswith(("Memcpy", "Memset")))
         elif event.name.startswith(("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch", "cuGraphLaunch")):
             launched += 1
     return {"kernels": kernels, "launches": launched}

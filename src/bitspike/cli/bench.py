@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -56,7 +58,8 @@ def bench(
             write_text(out / "bench.json", json.dumps(result, indent=1) + "\n")
 
     with bars() as begin:
-        result = run(Plan(cases, peers, chosen, seconds, begin=begin, done=save))
+        command = shlex.join(["bitspike", *sys.argv[1:]])
+        result = run(Plan(cases, peers, chosen, seconds, command, begin=begin, done=save))
     if out is not None:
         from bitspike.bench.picture import draw
 

@@ -13,7 +13,7 @@ class Dropout(nn.Dropout):
     """nn.Dropout on `[T, B, ...]`; with a `key` (one int64 tensor), the mask is a function of key, layer and place.
 
     With a shard, the mask is drawn for the whole batch and this process's rows taken. All processes draw from the same
-    seed, so the mask is that of one process with the whole batch (without a key on a GPU one process draws otherwise, so
+    seed, so the mask is that of one process with the whole batch (without a key on a GPU one process draws otherwise:
     there only processes agree among themselves).
     """
 

@@ -53,7 +53,9 @@ def _refused(block: Block, i: int, count: int, *, counts: bool) -> str | None:
     lif = block.lif
     if lif.backend != "auto":
         return f"asks for backend {lif.backend!r}"
-    if not last and (type(lif) is not LIF or lif.adaptation is not None or lif.beta.dim() > 0 or lif.beta.requires_grad):
+    if not last and (
+        type(lif) is not LIF or lif.adaptation is not None or lif.beta.dim() > 0 or lif.beta.requires_grad
+    ):
         return "has recurrent, adaptive or learnt neurons"
     weight = block.synapse.weight
     if weight.dtype != torch.float32:
@@ -152,11 +154,10 @@ def _shapes(layers: list[Block], shape: torch.Size) -> list[tuple[int, int, int]
 
 
 def _pool(block: Block) -> int:
-    size = 1
+    """The width of its average pool; 1 if it has none."""
     for pool in block.pools:
-        kernel = pool.kernel_size
-        size *= kernel if isinstance(kernel, int) else kernel[0]
-    return size
+        return int(pool.kernel_size)  # type: ignore[arg-type]
+    return 1
 
 
 def _grids(layers: list[Block], shapes: list[tuple[int, int, int]]) -> list[Grid]:
@@ -181,7 +182,9 @@ def _link(block: Block, source: Grid) -> Link:
 
     weight, clip = block.synapse.weight, block.synapse.clip
     if isinstance(block.synapse, BinaryConv2d):
-        return Link(Synapse(source, weight.shape[0], weight.shape[2], weight.shape[3], _pool(block)), weight, None, clip)
+        return Link(
+            Synapse(source, weight.shape[0], weight.shape[2], weight.shape[3], _pool(block)), weight, None, clip
+        )
     if source.height * source.width == 1 or weight.shape[1] == source.channels * source.height * source.width:
         shaped = weight.view(weight.shape[0], source.channels, source.height, source.width)
         return Link(Synapse(source, weight.shape[0], source.height, source.width), shaped, block.synapse.bias, clip)

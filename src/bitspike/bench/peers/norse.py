@@ -1,7 +1,7 @@
 """Norse, compiled: synapses over all time at once, its LIFBoxCell and batch norm in compiled stretches of time steps.
 
-`torch.compile` of all time steps at once takes minutes at hundreds of steps; a stretch of about ten is compiled once
-a layer and called T/10 times, which leaves a tenth of the launches and lets Inductor fuse the steps of a stretch.
+The time to compile grows with the steps that are unrolled, so a stretch of about ten is compiled once a layer and
+called T/10 times, which leaves a tenth of the launches and lets Inductor fuse the steps of a stretch.
 """
 
 from __future__ import annotations

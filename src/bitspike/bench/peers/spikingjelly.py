@@ -146,7 +146,9 @@ def make(problem: Problem, name: str, setting: Setting) -> Contender:
 def _differences(problem: Problem, setting: Setting) -> tuple[str, ...]:
     folded = (FOLDED,) if setting.folded and problem.recipe.norm else ()
     rounded = ("currents rounded to bf16: other spikes",) if setting.arithmetic.autocast_bf16 else ()
-    return (*DIFFERS, *folded, *rounded)
+    averages = ("running averages of layer 1 move once a step, not T times",)
+    hoisted = averages if setting.hoisted and problem.recipe.norm else ()
+    return (*DIFFERS, *folded, *hoisted, *rounded)
 
 
 def _on_gpu(problem: Problem) -> bool:

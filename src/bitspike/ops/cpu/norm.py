@@ -40,7 +40,7 @@ class Averages(NamedTuple):
 def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:
     """stack of F.batch_norm(x[t], ...) over t: x `[T, B, C, H, W]`, weight and bias `[C]`; None where it cannot be."""
     fused = _fused()
-    if fused is None or x.shape[1] * x.shape[3] * x.shape[4] < 2:
+    if fused is None or x.shape[3] * x.shape[4] == 1:  # such an image is channels-last too, which sums otherwise
         return None
     out: Tensor = _StepNorm.apply(x.contiguous(), weight.contiguous(), bias.contiguous(), averages, eps, fused)
     return out

@@ -1,6 +1,6 @@
-"""All hidden layers of a network as one autograd function: from the first layer's input or current to the last's current.
+"""All hidden layers of a network as one autograd function: from the input or the first current to the last current.
 
-What is kept for backward: each hidden layer's spikes as bits, its surrogate gradient in bfloat16, and under a batch norm
+What is kept for backward: a hidden layer's spikes as bits, its surrogate gradient in bfloat16, and under a batch norm
 its current in 16 bits. A first layer with a constant current keeps nothing but bits. With `recompute` only the bits are
 kept, and the rest is made again layer by layer. Products of the backward pass round their factors to bfloat16.
 """
@@ -148,7 +148,9 @@ def _columns(link: Link) -> int:
 
 def _untracked(chain: Chain) -> Chain:
     """The same, moving no running averages: they moved when the layer was first run."""
-    hidden = (h if h.norm is None or h.use_running else replace(h, norm=replace(h.norm, running=None)) for h in chain.hidden)
+    hidden = (
+        h if h.norm is None or h.use_running else replace(h, norm=replace(h.norm, running=None)) for h in chain.hidden
+    )
     return replace(chain, hidden=tuple(hidden))
 
 

@@ -35,7 +35,8 @@ class _Entry(torch.autograd.Function):
     def forward(ctx: Any, *args: Any) -> Tensor:
         current, before, x, weight, gamma, _, ctx.synapse, ctx.clip, ctx.eps = args
         ctx.save_for_backward(before, x, weight, gamma)
-        return current.view_as(current)
+        same: Tensor = current.view_as(current)
+        return same
 
     @staticmethod
     @once_differentiable

@@ -1,6 +1,6 @@
 """The count loss in Triton."""
-
-from __future__ import annotations
+# mypy: ignore-errors
+# (Triton's language is not Python's: its functions have no types that mypy knows.)
 
 import triton
 import triton.language as tl
@@ -11,7 +11,7 @@ def _count_loss_kernel(
     spikes, labels, losses, grads, T, size, on, off, scale,
     CLASSES: tl.constexpr, T_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """losses[program] = scale * sum of (n - target)**2 over its samples and classes; grads = 2 * scale * (n - target)."""
+    """losses[program] = scale * sum of (n - target)**2; grads = 2 * scale * (n - target), for its samples and classes."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     size = tl.full([], 0, tl.int64) + size
     total = tl.zeros([T_BLOCK, BLOCK], tl.float32)

@@ -1,6 +1,6 @@
-"""Batch norm of whole-number currents in Triton: sums per step and channel are exact, so their order does not matter."""
-
-from __future__ import annotations
+"""Batch norm of whole-number currents in Triton: sums per step and channel are exact in any order."""
+# mypy: ignore-errors
+# (Triton's language is not Python's: its functions have no types that mypy knows.)
 
 import triton
 import triton.language as tl
@@ -216,7 +216,9 @@ def _plain_apply_kernel(
     mean = tl.sum(tl.load(at, mask=known, other=0.0).to(tl.float64), axis=0) / n
     square = tl.sum(tl.load(at + PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n
     g_mean = tl.sum(tl.load(at + 2 * PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n
-    gx_mean = tl.sum(tl.load(at + 3 * PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n - g_mean * mean
+    gx_mean = (
+        tl.sum(tl.load(at + 3 * PARTS * CHANNELS, mask=known, other=0.0).to(tl.float64), axis=0) / n - g_mean * mean
+    )
     inverse = 1.0 / tl.sqrt(tl.maximum(square - mean * mean, 0.0) + eps)
     if tl.program_id(0) == 0:
         tl.store(weight_grad + c, (gx_mean * inverse * n).to(tl.float32), mask=c < CHANNELS)

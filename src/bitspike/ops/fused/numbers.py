@@ -6,8 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
-# Triton's interpreter has no bfloat16 products and cuts bfloat16 off where a GPU rounds: it takes float32 for both, which
-# also lets tests of the formulas be strict.
+# Triton's interpreter has no bfloat16 products, and cuts bfloat16 off where a GPU rounds: it takes float32 for both.
+# That lets tests of the formulas be strict.
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 FLOAT = tl.float32 if INTERPRETED else tl.bfloat16  # factors of tensor-core products
 STORED = torch.float32 if INTERPRETED else torch.bfloat16  # surrogates and gradients of spikes and currents

@@ -4,8 +4,8 @@ A row m of an output is a sample's step and a place: m = (row * HEIGHT + y) * WI
 `[words * 32, N]`, a word's bit k at row word * 32 + k. Accumulators are float32: whole numbers below 2**24 are exact.
 FLOAT is the tensor cores' bfloat16; Triton's interpreter, which has no such products, takes float32.
 """
-
-from __future__ import annotations
+# mypy: ignore-errors
+# (Triton's language is not Python's: its functions have no types that mypy knows.)
 
 import triton
 import triton.language as tl
@@ -21,8 +21,8 @@ def _bit_tile(
     place = base[:, None] + ((word // RUN) * LINE + word % RUN)[None, :]
     held = tl.load(bits + place, mask=inside[:, None] & (word < WORDS)[None, :] & (place < total), other=0)
     lane = tl.arange(0, 32)[None, None, :]
-    if FLOAT == tl.bfloat16:
-        # Rotated to bit 14, a spike is 0x4000, which is 2.0: one rotation and one mask where a conversion would be slow.
+    if FLOAT == tl.bfloat16:  # noqa: SIM300
+        # Rotated to bit 14, a spike is 0x4000, which is 2.0: a rotation and a mask where a conversion would be slow.
         words, turns = tl.broadcast(held[:, :, None], (46 - lane) & 31)
         turned = tl.inline_asm_elementwise(
             "shf.l.wrap.b32 $0, $1, $1, $2;", "=r,r,r", [words, turns], dtype=tl.int32, is_pure=True, pack=1
@@ -89,7 +89,7 @@ def _product_bwd_kernel(
     N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_G: tl.constexpr,
     M_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
-    """out[row, y, x, c] = scale * sum over places and n of grad[row, place, n] * weight[(y, x, c) as seen from there, n].
+    """out[row, y, x, c] = scale * sum over places p and n of grad[row, p, n] * weight[(y, x, c) as seen from p, n].
 
     A program takes a patch of POOL x POOL places (their POOL * POOL * C neurons are its columns) of M_BLOCK rows: which
     places of the output reach it is then the same for all of its rows.

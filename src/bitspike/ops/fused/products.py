@@ -18,9 +18,8 @@ from bitspike.ops.fused.geometry import WORD, Grid, Synapse, padded
 from bitspike.ops.fused.numbers import FLOAT
 
 
-
 class Weights(NamedTuple):
-    """A synapse's signs, folded with its pool, as products read them: `[words * 32, N]`, or `[N, K]` for wide counts."""
+    """A synapse's signs, folded with its pool, as products read them: `[words * 32, N]`."""
 
     matrix: Tensor
     offsets: Tensor | None = None  # of each k in a row of counts
@@ -37,7 +36,7 @@ class Tiles(NamedTuple):
 
 
 def plain_product(spikes: Tensor, signs: Tensor, pool: int) -> Tensor:
-    """conv2d(spikes, signs) summed over pools: pool**2 times AvgPool(Conv(spikes)); all `[R, C, H, W]`, `[N, C, k, k]`."""
+    """conv2d(spikes, signs) summed over pools, which is pool**2 times AvgPool(Conv(spikes)); spikes `[R, C, H, W]`."""
     return F.avg_pool2d(F.conv2d(spikes, signs), pool) * pool**2 if pool > 1 else F.conv2d(spikes, signs)
 
 
@@ -109,8 +108,8 @@ def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
 
 
 def product(
-    source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *, bias: Tensor | None = None, divide: bool = False,
-    tiles: Tiles | None = None,
+    source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *,
+    bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None,
 ) -> Tensor:  # fmt: skip
     """out[row, y, x, :] = what the synapse makes of `source [R, ...]`; whole numbers unless divided by the pool."""
     counts = source.dtype == torch.uint8

@@ -36,9 +36,7 @@ class Neurons:
 
 def _blocks(total: int) -> tuple[int, int]:
     """Neurons a program and warps: few a thread, as time is walked step by step and only neighbours hide latency."""
-    if total < 132 * 128:
-        return WORD, 1
-    return (128, 4) if total < 250_000 else (256, 4)
+    return (WORD, 1) if total < 132 * 256 else (2 * WORD, 1)
 
 
 def _shared(neurons: Neurons) -> dict[str, int]:
@@ -53,7 +51,9 @@ def scan_forward(
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
     if total >= 2**31:
-        raise ValueError(f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch")
+        raise ValueError(
+            f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch"
+        )
     bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
     surrogate = torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if save else None
     nothing = neurons.theta

@@ -1,6 +1,6 @@
 """From latent weights to the matrix that products read, and from that matrix's gradient back."""
-
-from __future__ import annotations
+# mypy: ignore-errors
+# (Triton's language is not Python's: its functions have no types that mypy knows.)
 
 import triton
 import triton.language as tl
@@ -12,7 +12,7 @@ def _fold_kernel(
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
     C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); KH, KW: unfolded."""
+    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx])."""
     height: tl.constexpr = KH + POOL - 1
     width: tl.constexpr = KW + POOL - 1
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -33,9 +33,10 @@ def _fold_kernel(
 def _unfold_kernel(
     partial, weight, out, scale, clip, PARTS: tl.constexpr, K: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
-    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr, BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr,
+    BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[n, c, y, x] = scale * sum over parts and the pool of partial[part, n, k(c, y + dy, x + dx)]; 0 where |w| > clip."""
+    """out[n, c, y, x] = scale * sum over parts and pool of partial[part, n, k(c, y + dy, x + dx)]; 0 if |w| > clip."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     if C_STEP == 1:  # neighbours in the matrix are neighbours here
         c, x, y, n = i % C, (i // C) % KW, (i // (C * KW)) % KH, i // (C * KW * KH)
