@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
-import math
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
 from rich.console import Console
 
-from bitspike import build, count_loss, lif
+from bench_helper import CPU, TINY, by_name, tiny
 from bitspike.bench import cases as cases_module
-from bitspike.bench import measure, peers, timing
+from bitspike.bench import measure, peers
 from bitspike.bench.cases import CASES, ON_CPU, ON_GPU, Case, choose, growth
-from bitspike.bench.contender import Arithmetic, Contender, using
+from bitspike.bench.contender import using
 from bitspike.bench.floor import Ceilings, Work, count, measure_ceilings
 from bitspike.bench.measure import Plan, fastest, run
 from bitspike.bench.ours import ours, samples_of
 from bitspike.bench.picture import draw
 from bitspike.bench.problem import prepare, synthetic
 from bitspike.bench.show import number, show
-from bitspike.bench.timing import Entrant, Spread, counted, race, ratios, warm_up
-
-CPU = torch.device("cpu")
+from peers import one_thread
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,20 +37,6 @@ def _known_ceilings():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "measure_ceilings", lambda device, before=None: Ceilings(2e11, 3e10))
         yield
-
-
-def tiny(name: str, **changes) -> Case:
-    small = {
-        "fashion": {},
-        "dvs128": {},
-        "shd": {"notation": "30Dense12Dense4", "input_shape": (30,), "density": 0.9, "repeats": 1 / 3},
-    }
-    layer = {"notation": "24Dense24", "input_shape": (24,), "density": 0.5}
-    return replace(CASES[name], **{"steps": 8, "batch": 2, **small.get(name, layer), **changes})
-
-
-TINY = [tiny("fashion"), tiny("dvs128"), tiny("shd"), tiny("layer2k")]
-by_name = pytest.mark.parametrize("case", TINY, ids=lambda case: case.name)
 
 
 # Cases
@@ -197,323 +176,6 @@ def test_our_single_layer_takes_counts_and_leaves_gradients():
 def test_training_samples_are_several_batches_and_one_for_growth():
     assert len(samples_of(prepare(tiny("shd"), CPU))) == 8
     assert len(samples_of(prepare(replace(growth()[0], steps=4, batch=2), CPU))) == 2
-
-
-# Peers
-
-
-def test_peers_are_named_with_commas():
-    assert peers.named("none") == []
-    assert peers.named("snntorch, snntorch") == ["snntorch"]
-    assert "snntorch" in peers.named("all")
-    with pytest.raises(ValueError, match="no peer is named 'snn'; known: snntorch, spikingjelly, norse, spyx, and"):
-        peers.named("snn,snntorch")
-
-
-@pytest.mark.parametrize("name", peers.KNOWN)
-def test_a_missing_peer_says_what_to_install(name, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=f"{name} is not installed; run: pip install .*{name}=="):
-        peers.named(name)
-    assert peers.named("all") == []
-
-
-def variant(name: str, problem) -> Contender:
-    pytest.importorskip(name.partition("-")[0])
-    return next(each for each in peers.variants(name.partition("-")[0]) if each.name == name).make(problem)
-
-
-@by_name
-@pytest.mark.parametrize("name", ["snntorch", "spikingjelly"])
-def test_a_peers_step_trains(case, name):
-    problem = prepare(case, CPU)
-    contender = variant(name, problem)
-    with using(contender.arithmetic, CPU):
-        losses = [contender.step().item() for _ in range(6)]
-    assert all(math.isfinite(loss) for loss in losses)
-    assert contender.version in ("1.0.0", "2.0.0")
-    assert contender.differs
-    if case.name == "shd":
-        assert len(set(losses)) > 1
-
-
-def quiet(case: Case):
-    """Without dropout, and with thresholds that these few steps reach but no membrane hits."""
-    problem = prepare(case, CPU)
-    from bitspike.schedules import Relax
-
-    schedules = tuple(Relax(1 / 3, 2 / 3, 0.5) for _ in problem.recipe.schedules)
-    recipe = replace(problem.recipe, dropouts=(0.0,) * len(schedules), schedules=schedules)
-    return replace(problem, recipe=recipe)
-
-
-def copied(target, problem):
-    """Our network with the weights of a peer's."""
-    recipe, case = problem.recipe, problem.case
-    net = build(
-        case.notation,
-        case.input_shape,
-        beta=list(recipe.betas),
-        slope=list(recipe.slopes),
-        theta=[schedule(0) for schedule in recipe.schedules],
-        norm="step" if recipe.norm else None,
-        surrogate_center="current",
-        steps=case.steps,
-    )
-    with torch.no_grad():
-        for p, q in zip(net.parameters(), target.parameters(), strict=True):
-            p.copy_(q)
-    return net
-
-
-def ordered(module):
-    """A peer's parameters in the order of ours: layer by layer."""
-    found = []
-    for synapse, norm in zip(module.synapses, module.norms, strict=True):
-        found += [*synapse.parameters(), *norm.parameters()]
-    return SimpleNamespace(parameters=lambda: found)
-
-
-@pytest.mark.parametrize("case", TINY[:3], ids=lambda case: case.name)
-def test_snntorchs_loop_has_our_mathematics(case):
-    snntorch = pytest.importorskip("bitspike.bench.peers.snntorch")
-    problem = quiet(case)
-    loop = snntorch.Loop(problem)
-    net = copied(ordered(loop), problem)
-    spikes, membranes = loop(problem.floats(), case.steps, case.static)
-    out = net(problem.floats())
-    assert 0 < spikes.mean() < 1
-    assert torch.equal(spikes, out.spikes)
-    assert torch.allclose(membranes, out.membrane, atol=1e-4)
-    count_loss(out.spikes, problem.labels).backward()
-    peers.library("snntorch.functional").mse_count_loss(0.8, 0.2)(spikes, problem.labels).backward()
-    for p, q in zip(net.parameters(), ordered(loop).parameters(), strict=True):
-        assert (p.grad - q.grad).abs().max() <= 1e-4 * q.grad.abs().max()
-
-
-def test_the_shared_loss_is_snntorchs():
-    functional = pytest.importorskip("snntorch.functional")
-    from bitspike.bench.peers.torch_parts import count_loss as shared
-
-    spikes, labels = torch.rand(9, 3, 5).round(), torch.tensor([0, 4, 2])
-    assert torch.equal(shared(spikes, labels), functional.mse_count_loss(0.8, 0.2)(spikes, labels))
-
-
-def decayed_reset(currents, beta, theta):
-    """u = beta*(u - theta*z) + I, as SpikingJelly and Norse reset."""
-    u = z = torch.zeros_like(currents[0])
-    spikes = []
-    for current in currents:
-        u = (u - theta * z) - (u - theta * z) * (1 - beta) + current
-        z = (u >= theta).float()
-        spikes.append(z)
-    return torch.stack(spikes)
-
-
-@pytest.mark.parametrize("case", TINY[:3], ids=lambda case: case.name)
-@pytest.mark.parametrize("setting", ["", "hoisted"])
-def test_spikingjellys_network_differs_in_the_reset_only(case, setting):
-    pytest.importorskip("spikingjelly")
-    module = peers.library("bitspike.bench.peers.spikingjelly")
-    problem = quiet(case)
-    network = module.Network(problem, module.Setting(hoisted=setting == "hoisted"))
-    x = problem.floats()
-    spikes = network(x)
-    z = x.expand(case.steps, *x.shape) if case.static else x
-    for i, (beta, schedule) in enumerate(zip(problem.recipe.betas, problem.recipe.schedules, strict=True)):
-        z = decayed_reset(network.current(i, z).detach(), beta, schedule(0))
-    assert 0 < spikes.mean() < 1
-    assert (spikes != z).float().mean() < 0.02  # membranes of a sum taken in another order
-    network.anneal(0, 7.5)
-    assert network.neurons[0].v_threshold == 7.5
-
-
-def test_spikingjellys_batch_norm_is_ours_a_step_and_another_folded():
-    pytest.importorskip("spikingjelly")
-    module = peers.library("bitspike.bench.peers.spikingjelly")
-    problem = quiet(tiny("dvs128"))
-    problem = replace(problem, recipe=replace(problem.recipe, norm=True))
-    x = problem.floats()
-    plain, folded = (module.Network(problem, module.Setting(folded=folded)) for folded in (False, True))
-    folded.load_state_dict(plain.state_dict())
-    ours_ = copied(ordered(plain), problem).layers[0]
-    expected = ours_.norm(ours_.pools[0](ours_.synapse(x).flatten(0, 1)).view(8, 2, 16, 14, 14))
-    assert torch.allclose(plain.current(0, x), expected, atol=1e-5)
-    assert not torch.allclose(folded.current(0, x), expected, atol=1e-2)
-
-
-def test_spikingjellys_variants_fit_what_they_change():
-    fits = {
-        case.name: [each.name for each in peers.variants("spikingjelly") if each.fits(prepare(case, CPU))]
-        for case in TINY
-    }
-    plain = "spikingjelly"
-    assert fits["shd"] == fits["dvs128"] == fits["layer2k"] == [plain]
-    assert fits["fashion"] == [plain, f"{plain}-folded", f"{plain}-hoisted", f"{plain}-folded-hoisted"]
-
-
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("case", TINY[:3], ids=lambda case: case.name)
-def test_norses_network_differs_in_the_reset_only(case):
-    pytest.importorskip("norse")
-    module = peers.library("bitspike.bench.peers.norse")
-    problem = quiet(case)
-    with torch.compiler.set_stance("force_eager"):
-        network = module.Network(problem)
-        spikes = network(problem.floats())
-    x = problem.floats()
-    z = x.expand(case.steps, *x.shape) if case.static else x
-    for i, (beta, schedule) in enumerate(zip(problem.recipe.betas, problem.recipe.schedules, strict=True)):
-        current = network.current(i, z)
-        z = decayed_reset(torch.stack([network.norms[i](step) for step in current]).detach(), beta, schedule(0))
-    assert 0 < spikes.mean() < 1
-    assert (spikes != z).float().mean() < 0.02
-    network.anneal(0, 7.5)
-    assert network.cells[0].p.v_th.item() == pytest.approx(7.5 * (1 - problem.recipe.betas[0]))
-
-
-@pytest.mark.filterwarnings("default")
-def test_spyxs_neurons_are_ours_one_step_late():
-    pytest.importorskip("spyx")
-    module = peers.library("bitspike.bench.peers.spyx")
-    current = torch.randn(20, 2, 5)
-    spikes = torch.tensor(module._scan(peers.library("jax.numpy").asarray(current.numpy()), 0.9, 5.0, 1 / 3).tolist())
-    expected = lif(current, beta=0.9, theta=1 / 3, slope=5.0).spikes
-    assert torch.equal(spikes[1:], expected[:-1])
-    assert not spikes[0].any()
-
-
-@pytest.mark.filterwarnings("default")
-@by_name
-def test_norse_and_spyx_train_where_they_are_installed(case):
-    done = 0
-    for name in ("norse", "spyx"):
-        if peers.installed(name):
-            contender = variant(name, prepare(case, CPU))
-            losses = [float(torch.as_tensor(contender.step()).detach()) for _ in range(2)]
-            contender.wait()
-            assert all(math.isfinite(loss) for loss in losses)
-            done += 1
-    if not done:
-        pytest.skip("neither Norse nor Spyx is installed")
-
-
-def test_clips_rate_and_thresholds_follow_backward():
-    from bitspike.bench.peers.torch_parts import AfterBackward
-
-    problem = prepare(tiny("shd"), CPU)
-    weight = torch.nn.Parameter(torch.tensor([3.0, -0.5]))
-    written: dict[int, float] = {}
-    after = AfterBackward(problem, [weight], written.__setitem__)
-    weight.grad = torch.tensor([30.0, 40.0])
-    after()
-    assert torch.allclose(weight.grad, torch.tensor([0.6, 0.8]), atol=1e-4)  # norm 1
-    assert weight[0].item() == pytest.approx(1 - problem.recipe.lr, rel=1e-3)  # clamped, then a step of Adam
-    assert written == {i: schedule(1) for i, schedule in enumerate(problem.recipe.schedules)}
-    after()
-    assert after.optimizer.param_groups[0]["lr"] < problem.recipe.lr
-    after.clear()
-    assert weight.grad is None
-
-
-# Timing
-
-
-def fake(name: str, log: list[str], clock: list[float], seconds: float, **options) -> Contender:
-    def step() -> None:
-        log.append(name)
-        clock[0] += seconds
-
-    return Contender(name, name, "1", "", (), step, lambda: None, **options)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
-    return now
-
-
-def test_contenders_take_turns(clock):
-    log: list[str] = []
-    entrants = [Entrant(fake(name, log, clock, seconds)) for name, seconds in (("a", 0.1), ("b", 0.4))]
-    race(entrants, CPU, 2.0)
-    assert log == ["a", "b"] * 4  # half a second a round
-    assert entrants[0].seconds == pytest.approx([0.1] * 4)
-    assert ratios(*entrants).median == pytest.approx(4)
-
-
-def test_there_are_three_rounds_at_least_and_25_at_most(clock):
-    log: list[str] = []
-    race([Entrant(fake("a", log, clock, 100.0))], CPU, 1.0)
-    assert len(log) == 3
-    race([Entrant(fake("b", log, clock, 0.001))], CPU, 1.0)
-    assert len(log) == 3 + 25
-
-
-def test_short_steps_are_timed_in_bursts(clock):
-    log: list[str] = []
-    entrant = warm_up(fake("a", log, clock, 0.002), CPU, 0)
-    assert (entrant.steps, len(log)) == (10, timing.WARM_UP["cpu"])
-    race([entrant], CPU, 0.0)
-    assert entrant.seconds == pytest.approx([0.002] * 3)
-    assert warm_up(fake("b", log, clock, 3.0), CPU, 0).steps == 1
-
-
-def test_ratios_are_taken_round_by_round():
-    a, b = (Entrant(fake(name, [], [0.0], 0)) for name in "ab")
-    a.seconds, b.seconds = [1.0, 2.0, 10.0], [3.0, 6.0, 30.0]
-    assert (ratios(a, b).low, ratios(a, b).high) == (3, 3)
-
-
-def test_spread_is_median_and_quartiles():
-    spread = Spread.of([5.0, 1.0, 2.0, 4.0, 3.0])
-    assert (spread.low, spread.median, spread.high) == (2, 3, 4)
-    assert Spread.of([2.0]).rounded() == {"median": 2, "low": 2, "high": 2}
-    assert Spread(1.23456789, 1, 1).rounded()["median"] == 1.235
-
-
-def test_kernels_and_launches_are_told_apart():
-    def event(kind, name, annotation=False):
-        kind_ = SimpleNamespace(name=kind)
-        return SimpleNamespace(device_type=kind_, name=name, is_user_annotation=annotation)
-
-    events = [
-        event("CUDA", "gemm"),
-        event("CUDA", "_lif_fwd_kernel"),
-        event("CUDA", "Memcpy DtoD"),
-        event("CUDA", "Memset (Device)"),
-        event("CUDA", "Optimizer.step#Adam.step", annotation=True),
-        event("CPU", "aten::mm"),
-        event("CPU", "cudaLaunchKernel"),
-        event("CPU", "cuLaunchKernelEx"),
-        event("CPU", "cudaGraphLaunch"),
-        event("CPU", "cudaMemcpyAsync"),
-    ]
-    assert counted(events) == {"kernels": 2, "launches": 3}
-
-
-def test_a_real_profile_has_the_fields_that_are_counted():
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
-        torch.ones(3) + 1
-    assert {event.device_type.name for event in seen.events()} == {"CPU"}
-    assert counted(seen.events()) == {"kernels": 0, "launches": 0}
-    assert not any(event.is_user_annotation for event in seen.events())
-
-
-def test_arithmetic_is_set_while_a_contender_runs_and_put_back():
-    def now():
-        return (
-            torch.backends.cuda.matmul.allow_tf32,
-            torch.backends.cudnn.allow_tf32,
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_autocast_enabled("cpu"),
-        )
-
-    before = now()
-    with using(Arithmetic(matmul_tf32=True, conv_tf32=False, autocast_bf16=True, deterministic=True), CPU):
-        assert now() == (True, False, True, True)
-    assert now() == before
 
 
 # The whole

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 import runs_helper as runs
 from bitspike import Linear, Relax, ThresholdAnnealing, build
 from bitspike.data import Images
+from bitspike.data.samples import Frames, frames_from_dense
 from bitspike.experiments.assembly import Setting
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
+from bitspike.nn import SpikingNetwork
 from bitspike.train import iteration
 from bitspike.train.capture import Captured
 from bitspike.train.config import TrainConfig
@@ -351,14 +353,16 @@ def test_a_run_too_short_to_record(tmp_path, as_on_a_gpu):
 # ---- A trainer in hand
 
 
-def trainer(folder, samples=20, **config):
+def pictures(count=20):
     drawn = torch.Generator().manual_seed(0)
-    images = Images(
-        torch.randint(0, 256, (samples, 1, 1, 6), dtype=torch.uint8, generator=drawn), torch.arange(samples) % 3
-    )
+    return Images(torch.randint(0, 256, (count, 6), dtype=torch.uint8, generator=drawn), torch.arange(count) % 3)
+
+
+def trainer(folder, samples=None, **config):
+    samples = pictures() if samples is None else samples
     config = TrainConfig(**{"lr": 0.01, "half_period": 7, "batch": 8, **config})
-    net = build("6-5-3", (1, 1, 6), steps=4, generator=drawn)
-    return Trainer(net, [Relax(0.5, 2.0, 0.1)] * 2, CountTask(), images, images, config, RunFolder(folder), seed=5)
+    net = build("6-5-3", steps=4, generator=torch.Generator().manual_seed(0))
+    return Trainer(net, [Relax(0.5, 2.0, 0.1)] * 2, CountTask(), samples, samples, config, RunFolder(folder), seed=5)
 
 
 def test_steps_by_hand(tmp_path):
@@ -409,7 +413,7 @@ def test_on_a_cpu_the_rate_comes_from_the_host(tmp_path):
 
 
 def test_a_trainer_that_resumes_records_anew(tmp_path, as_on_a_gpu):
-    one = trainer(tmp_path, samples=48)
+    one = trainer(tmp_path, pictures(48))
     one.begin_epoch()
     one.step(4)
     assert one.graph is True
@@ -430,6 +434,25 @@ def test_an_epoch_whose_iterations_are_done_is_not_begun_again(tmp_path):
     assert again.train_epoch()
     assert (again.progress.epoch, again.progress.iteration, again.progress.step) == (0, 3, 3)
     assert torch.equal(again.sums, one.sums)
+
+
+def test_event_counts_stay_bytes_up_to_the_network(tmp_path, monkeypatch):
+    drawn = torch.Generator().manual_seed(0)
+    samples = frames_from_dense(torch.randint(0, 3, (20, 7, 6), generator=drawn), torch.arange(20) % 3)
+    seen, results = [], []
+    observe = SpikingNetwork.observe
+    monkeypatch.setattr(SpikingNetwork, "observe", lambda net, x: seen.append(x.dtype) or observe(net, x))
+    for gathers in (False, True):
+        if gathers:
+            monkeypatch.setattr(Frames, "_copied", Frames._gathered)  # the GPU's way
+        one = trainer(tmp_path / str(gathers), samples, epochs=2, tensorboard=False)
+        one.run()
+        results.append((one.net.state_dict(), [row["valid_loss"] for row in one.progress.rows]))
+    assert set(seen[: len(seen) // 2]) == {torch.float32}
+    assert set(seen[len(seen) // 2 :]) == {torch.uint8}
+    assert results[0][1] == results[1][1]
+    for a, b in zip(results[0][0].values(), results[1][0].values(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_the_plan_holds_the_closed_forms(tmp_path, as_on_a_gpu):

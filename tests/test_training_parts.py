@@ -175,6 +175,8 @@ def test_the_first_gradient_that_is_not_finite_is_named():
     assert watch.found() is None
     watch.look(torch.tensor([1.0, math.nan, math.inf]), torch.tensor(4))
     watch.look(torch.tensor([math.nan, math.nan, 1.0]), torch.tensor(5))
+    watch.look(torch.tensor([1.0, 1.0, math.nan]), torch.tensor(6))
+    assert watch.first.tolist() == [5, 4, 4]
     assert watch.found() == ("c", 4)  # the layer nearest to the loss
 
 

@@ -10,8 +10,8 @@ import torch
 def mend():
     """Let Triton's interpreter round as GPUs do, and fail where a GPU would read or write out of bounds.
 
-    The interpreter cuts float32 off to bf16. It reads whatever lies beside a tensor, as a GPU does.
-    Nothing to do where kernels run on a GPU.
+    The interpreter cuts float32 off to bf16, reads whatever lies beside a tensor, and gives zeros for what is masked,
+    where a GPU gives anything: here NaN. Nothing to do where kernels run on a GPU.
     """
     if torch.cuda.is_available():
         return
@@ -57,9 +57,14 @@ def _fence(interpreter):
             if outside.any():
                 raise IndexError(f"{outside.sum()} of {places.size} places lie outside of every tensor of the launch")
 
-    def loading(self, pointers, mask, *rest):
+    def loading(self, pointers, mask, other, *rest):
         check(pointers, mask)
-        return load(self, pointers, mask, *rest)
+        loaded = load(self, pointers, mask, other, *rest)
+        if other is None:  # masked places may then hold anything
+            nan = {"fp32": numpy.nan, "fp16": numpy.nan, "bf16": 0x7FC0}.get(str(loaded.get_element_ty()))
+            if nan is not None:
+                loaded.data[~mask.data.astype(bool)] = nan
+        return loaded
 
     def storing(self, pointers, value, mask, *rest):
         check(pointers, mask)

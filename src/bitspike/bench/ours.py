@@ -94,14 +94,13 @@ class Steps:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
-        self.count = 0  # iterations an epoch, known once one has begun
+        self.begun = False
 
     def __call__(self) -> object:
         trainer = self.trainer
-        if trainer.progress.iteration >= self.count:
-            trainer.progress.iteration = 0
+        if not self.begun or trainer.progress.iteration >= trainer.work.count:
             trainer.begin_epoch()
-            self.count = trainer.work.count
+            self.begun = True
         trainer.step()
         return trainer.observed
 

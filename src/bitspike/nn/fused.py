@@ -230,7 +230,8 @@ def _count_batches(layers: list[Block], steps: int) -> None:
 
 def _first_current(block: Block, x: Tensor, steps: int | None, shape: tuple[int, int, int]) -> Tensor:
     """Layer 1's current by its own modules: on real numbers, whose sums round, the order of operations is theirs."""
-    with torch.set_grad_enabled(torch.is_grad_enabled() and not (own := _has_own_backward(block, x, steps))):
+    own = _has_own_backward(block, x, steps)
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
         if isinstance(block.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
         before: Tensor = block.synapse(x)

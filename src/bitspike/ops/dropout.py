@@ -1,7 +1,8 @@
 """Dropout whose mask is a pure function of a key, a layer and a place: nothing is stored, and anyone can draw it again.
 
-The random numbers are Philox-4x32-7 (Salmon et al. 2011; 7 rounds are the fewest that pass their tests). Four steps of a neuron share a draw: the mask of step t, row b
-and neuron n is number t % 4 of the block with counter (b * N + n, t // 4, layer, 0).
+The random numbers are Philox-4x32-7 (Salmon et al. 2011, who find 7 rounds enough for every test they know). Four steps
+of a neuron share a draw: the mask of step t, row b and neuron n is number t % 4 of the block with counter
+(b * N + n, t // 4, layer, 0).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ def _count_loss_kernel(
     spikes, labels, losses, grads, T, size, on, off, scale,
     CLASSES: tl.constexpr, T_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """losses[program] = scale * sum of (n - target)**2; grads = 2 * scale * (n - target), for its samples and classes."""
+    """losses[program] = scale * sum of (n - target)**2 over its samples; grads = 2 * scale * (n - target)."""
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     size = tl.full([], 0, tl.int64) + size
     total = tl.zeros([T_BLOCK, BLOCK], tl.float32)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bitspike.ops.fused import norm_kernels as kernels
 from bitspike.ops.fused.geometry import Grid
+from bitspike.ops.fused.numbers import at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,12 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normal
     )
     mean, scale, inverse = torch.empty(3, steps, stride, device=current.device)
     running = norm.running or (norm.weight, norm.weight)
-    kernels._finish_kernel[(-(-stride // 4),)](
+    few = at_once(4, 64)
+    kernels._finish_kernel[(-(-stride // few),)](
         sums, norm.weight, *running, mean, scale, inverse,
         steps, rows * (steps if norm.shared else 1), norm.momentum, norm.eps, QUOTIENT=quotient,
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, TRACK=norm.running is not None,
-        T_BLOCK=64, C_BLOCK=4,
+        T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
     return Normalizer(mean, scale, inverse, norm.bias, stride)
 
@@ -87,9 +89,10 @@ def norm_backward(
     )  # fmt: skip
     totals = torch.empty(2, steps, stride, device=grad.device)
     weight_grad, bias_grad = torch.empty_like(norm.weight), torch.empty_like(norm.bias)
-    kernels._gather_kernel[(-(-stride // 4),)](
+    few = at_once(4, 64)
+    kernels._gather_kernel[(-(-stride // few),)](
         sums, normalizer.inverse, totals, weight_grad, bias_grad, steps,
-        CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=4,
+        CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
     kernels._apply_kernel[(steps, -(-rows // 64), -(-stride // block))](
         grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, grad,

@@ -11,3 +11,8 @@ import triton.language as tl
 INTERPRETED = bool(triton.knobs.runtime.interpret)
 FLOAT = tl.float32 if INTERPRETED else tl.bfloat16  # factors of tensor-core products
 STORED = torch.float32 if INTERPRETED else torch.bfloat16  # surrogates and gradients of spikes and currents
+
+
+def at_once(block: int, interpreted: int = 2048) -> int:
+    """How much a program takes; the interpreter, which runs programs one by one, takes as much as it can."""
+    return interpreted if INTERPRETED else block

@@ -15,7 +15,7 @@ from torch import Tensor
 from bitspike.ops.fused import product_kernels as kernels
 from bitspike.ops.fused import weight_kernels
 from bitspike.ops.fused.geometry import WORD, Grid, Synapse, padded
-from bitspike.ops.fused.numbers import FLOAT
+from bitspike.ops.fused.numbers import FLOAT, at_once
 
 
 class Weights(NamedTuple):
@@ -73,9 +73,9 @@ def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
     stride = padded(n, 16)
     steps = _steps(synapse, counts)
     matrix = torch.zeros(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
-    size = n * synapse.source.channels * synapse.kernel_height * synapse.kernel_width
-    weight_kernels._fold_kernel[(-(-size // 256),)](
-        weight, matrix, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps, 256
+    size, block = n * synapse.source.channels * synapse.kernel_height * synapse.kernel_width, at_once(256)
+    weight_kernels._fold_kernel[(-(-size // block),)](
+        weight, matrix, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps, block
     )
     return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
 
@@ -198,9 +198,10 @@ def unfold(
 ) -> Tensor:
     """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
     out = torch.empty_like(weight)
-    weight_kernels._unfold_kernel[(-(-weight.numel() // 32),)](
+    block = at_once(32)
+    weight_kernels._unfold_kernel[(-(-weight.numel() // block),)](
         partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
         synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
-        clip is not None, 32, 32, num_warps=2,
+        clip is not None, block, at_once(32, 4), num_warps=2,
     )  # fmt: skip
     return out

@@ -11,7 +11,7 @@ from bitspike.ops.dropout import dropped_below
 from bitspike.ops.fused import scan_kernels as kernels
 from bitspike.ops.fused.geometry import WORD, Grid
 from bitspike.ops.fused.norm import Normalizer
-from bitspike.ops.fused.numbers import STORED
+from bitspike.ops.fused.numbers import STORED, at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Neurons:
 
 def _blocks(total: int) -> tuple[int, int]:
     """Neurons a program and warps: few a thread, as time is walked step by step and only neighbours hide latency."""
-    return (WORD, 1) if total < 132 * 256 else (2 * WORD, 1)
+    return at_once(WORD if total < 132 * 256 else 2 * WORD), 1
 
 
 def _shared(neurons: Neurons) -> dict[str, int]:

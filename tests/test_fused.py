@@ -1,0 +1,273 @@
+"""The fused chain against the plain modules: spikes bit for bit, gradients to rounding.
+
+Without a GPU the kernels run in Triton's interpreter, where the backward pass stores float32; on a GPU it stores bfloat16.
+"""
+
+import pytest
+import torch
+
+import bitspike
+from bitspike.nn import fused
+from bitspike.nn.dropout import set_dropout_key
+
+pytest.importorskip("triton")
+
+from bitspike.ops.dropout import dropout as plain_dropout
+from bitspike.ops.fused.dropout import dropout
+from bitspike.ops.fused.geometry import Grid, Synapse, aligned_grid, padded
+from bitspike.ops.fused.loss import count_loss
+from bitspike.ops.fused.products import (
+    Tiles,
+    fold,
+    pack_bits,
+    plain_product,
+    product,
+    source_grad,
+    unpack_bits,
+    weight_grad,
+)
+
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+CLOSE = 1e-2 if GPU else 3e-6  # relative, of a whole gradient
+
+
+@pytest.fixture(autouse=True)
+def _poisoned():
+    """New memory is NaN, or the largest whole number: what a kernel does not write shows."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def off(a, b):
+    """|a - b| / |b|."""
+    return ((a - b).norm() / b.norm().clamp(min=1e-30)).item()
+
+
+def rand(*shape, seed=0):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+# Products
+
+SHAPES = [  # channels, height, width, filters, kernel, pool, rows; kernel 0: dense
+    (16, 12, 12, 20, 5, 2, 2),
+    (3, 7, 7, 5, 3, 2, 3),
+    (5, 9, 8, 7, 3, 3, 2),
+    (4, 6, 6, 10, 3, 1, 2),
+    (20, 3, 3, 11, 0, 1, 4),
+    (33, 1, 1, 20, 0, 1, 5),
+    (1, 1, 1, 1, 0, 1, 1),
+]
+
+
+def make(shape, counts):
+    c, h, w, n, k, pool, rows = shape
+    grid = Grid(c, h, w) if counts else aligned_grid(c, h, w, pool, k == 0)
+    synapse = Synapse(grid, n, k or h, k or w, pool)
+    weight = rand(n, c, synapse.rows, synapse.columns) - 0.5
+    if counts:
+        x = (rand(rows, c, h, w, seed=1) * 256).floor()
+        return synapse, weight, x, x.to(torch.uint8).view(rows, -1)
+    x = (rand(rows, c, h, w, seed=1) < 0.3).float()
+    return synapse, weight, x, pack_bits(x, grid)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_are_exact_and_padding_is_zero(shape, counts):
+    synapse, weight, x, source = make(shape, counts)
+    out = torch.full((len(x), synapse.height, synapse.width, padded(synapse.channels, 16)), 7.0, device=DEVICE)
+    product(source, fold(weight, synapse, counts=counts), synapse, out, tiles=Tiles(128, 32, 8, 4, 1))
+    wanted = plain_product(x.double(), bitspike.binarize(weight).double(), synapse.pool)
+    assert torch.equal(out[..., : synapse.channels].permute(0, 3, 1, 2).double(), wanted)
+    assert not out[..., synapse.channels :].any()
+
+
+@pytest.mark.parametrize("clip", [None, 0.25])
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_of_products(shape, counts, clip):
+    synapse, weight, x, source = make(shape, counts)
+    grad = rand(len(x) * synapse.height * synapse.width, synapse.channels, seed=2) - 0.5
+    grad = grad.bfloat16().float()  # so that what is left is the order of sums
+    spikes, latent = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    wanted = plain_product(spikes, bitspike.binarize(latent, clip), synapse.pool)
+    wanted.backward(grad.view(len(x), synapse.height, synapse.width, -1).permute(0, 3, 1, 2))
+    tiles = Tiles(32, 32, 8, 4, 1)
+    got, bias = weight_grad(grad, source, weight, synapse, 1.0, clip, bias=True, tiles=tiles, parts=3)
+    assert off(got, latent.grad) < 1e-5 or not latent.grad.any()
+    assert off(bias, grad.sum(0)) < 1e-5
+    if not counts:
+        out = torch.empty(len(x), synapse.source.neurons, device=DEVICE)
+        source_grad(grad, fold(weight, synapse, counts=False), synapse, 1.0, out, tiles=Tiles(16, 64, 1, 4, 1))
+        shaped = out.view(len(x), synapse.source.height, synapse.source.width, -1)[..., : synapse.source.channels]
+        assert off(shaped.permute(0, 3, 1, 2), spikes.grad) < 1e-5
+
+
+def test_bits_and_back():
+    grid = aligned_grid(5, 3, 3, 2, False)
+    spikes = (rand(4, 5, 3, 3) < 0.5).float()
+    assert torch.equal(unpack_bits(pack_bits(spikes, grid), grid), spikes)
+
+
+# Networks
+
+IMAGE = {"theta": [0.5, 0.7, 1.5], "slope": 0.3, "beta": 0.8, "steps": 6}
+CONV = "4Conv3-AP2-8Conv3-AP2-32Dense10"
+CASES = {
+    "image, norm a step, dropout": (CONV, (1, 14, 14), "image", {**IMAGE, "norm": "step", "dropout": 0.3}),
+    "image, shared norm": (CONV, (1, 14, 14), "image", {**IMAGE, "norm": "shared"}),
+    "image, no norm, clip": (CONV, (1, 14, 14), "image", {**IMAGE, "theta": [1.0, 1.0, 1.5], "clip": 0.1}),
+    "image, one step": (CONV, (1, 14, 14), "image", {**IMAGE, "norm": "step", "steps": 1}),
+    "dense, static, dropout": ("30-40-35-10", (30,), "image", {"theta": [2.0, 3.0, 2.0], "slope": 0.3, "dropout": 0.2}),
+    "dense, counts": ("30-40-10", (30,), "counts", {"theta": [4.0, 3.0], "slope": 0.3, "dropout": [0.2, 0.3]}),
+    "one dense layer, counts": ("30Dense10", (30,), "counts", {"theta": 4.0, "slope": 0.3}),
+    "convolution, counts": (
+        "6Conv5-AP2-8Conv3-AP2-32Dense11",
+        (2, 16, 16),
+        "counts",
+        {"theta": [1.0, 2.0, 3.0], "slope": 0.3, "norm": "step"},
+    ),
+    "convolution, real sequence": (
+        "4Conv3-AP3-8Conv3-16Dense11",
+        (2, 14, 13),
+        "sequence",
+        {"theta": [2.0, 2.0, 3.0], "slope": 0.3, "norm": "step"},
+    ),
+}
+
+
+def network(notation, shape, **settings):
+    """A network with weights, norms and biases that are not at their start; the key of its dropout is set."""
+    net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(3), **settings).to(DEVICE)
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if "norm" in name or "bias" in name:
+                p.add_(rand(*p.shape, seed=4) * 0.3)
+    set_dropout_key(net, torch.tensor(987654321987, device=DEVICE))
+    return net
+
+
+def plainly(net):
+    for layer in net.layers:
+        layer.lif.backend = "reference"
+    return net
+
+
+def batch(kind, shape, size=3, seed=5):
+    if kind == "image":
+        return rand(size, *shape, seed=seed) * 2 - 0.5
+    x = rand(7, size, *shape, seed=seed)
+    return (x * 2.3).floor().to(torch.uint8) if kind == "counts" else x * 2 - 0.7
+
+
+def outputs(net, x, *, recompute=False):
+    assert fused.refusal(list(net.layers), x) is None
+    return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)
+
+
+@pytest.mark.parametrize(("size", "recompute"), [(1, False), (3, False), (3, True)])
+@pytest.mark.parametrize("case", CASES)
+def test_spikes_are_the_plain_modules_and_gradients_too(case, recompute, size):
+    notation, shape, kind, settings = CASES[case]
+    if size == 1 and settings.get("norm") == "step":
+        pytest.skip("one value has no variance")
+    net, plain = network(notation, shape, **settings), plainly(network(notation, shape, **settings))
+    x = batch(kind, shape, size)
+    out, counts = outputs(net, x, recompute=recompute)
+    wanted = plain.run(x)
+    for got, layer in zip(counts(), wanted, strict=False):
+        assert torch.equal(got, layer.spikes.sum(0))
+    assert torch.equal(out.spikes, wanted[-1].spikes)
+    assert 0 < out.spikes.mean() < 1
+    towards = rand(*out.spikes.shape, seed=6) - 0.5
+    (out.spikes * towards).sum().backward()
+    (wanted[-1].spikes * towards).sum().backward()
+    for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
+        assert off(p.grad, q.grad) < CLOSE, name
+    for (name, p), q in zip(net.named_buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_evaluation_uses_the_running_averages():
+    notation, shape, kind, settings = CASES["image, norm a step, dropout"]
+    net, plain = network(notation, shape, **settings).eval(), plainly(network(notation, shape, **settings)).eval()
+    x = batch(kind, shape)
+    with torch.no_grad():
+        assert torch.equal(outputs(net, x)[0].spikes, plain(x).spikes)
+
+
+def test_thresholds_are_read_anew_at_every_call():
+    net, plain = network("30-40-10", (30,), theta=2.0), plainly(network("30-40-10", (30,), theta=2.0))
+    x = batch("counts", (30,))
+    for theta in (1.0, 3.5, 2.25):
+        for layer in (*net.layers, *plain.layers):
+            layer.lif.set_theta(theta, initial=2.0)
+        assert torch.equal(outputs(net, x)[0].spikes, plain(x).spikes)
+
+
+def test_the_threshold_must_wait_for_backward_and_one_backward_is_all():
+    net = network("30-40-10", (30,), theta=2.0)
+    loss = outputs(net, batch("counts", (30,)))[0].spikes.sum()
+    net.layers[0].lif.set_theta(3.0, initial=2.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    loss = outputs(net, batch("counts", (30,)))[0].spikes.sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="second backward pass"):
+        loss.backward()
+
+
+def test_nothing_is_kept_without_gradients():
+    net = network("30-40-10", (30,), theta=2.0)
+    with torch.no_grad():
+        out, _ = outputs(net, batch("counts", (30,)))
+    assert not out.spikes.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "reason"),
+    [
+        ({"backend": "reference"}, "counts", "asks for backend 'reference'"),
+        ({"binary": False}, "counts", "has real weights"),
+        ({"learn_beta": True}, "counts", "learnt neurons"),
+        ({"recurrent": True}, "counts", "recurrent"),
+    ],
+)
+def test_what_is_not_fused_says_why(settings, x, reason):
+    net = bitspike.build("30-40-10", (30,), **settings).to(DEVICE)
+    assert reason in net.unfused(batch(x, (30,)))
+
+
+def test_other_pools_and_one_real_layer_are_not_fused(monkeypatch):
+    net = bitspike.build("4Conv3-MP2-8Conv3-MP2-32Dense10", (1, 14, 14)).to(DEVICE)
+    assert "other pools" in net.unfused(batch("image", (1, 14, 14)))
+    net = bitspike.build("30Dense10").to(DEVICE)
+    assert "nothing to fuse" in net.unfused(batch("image", (30,)))
+    net = bitspike.build("30-40-10").to(DEVICE)
+    monkeypatch.setenv("BITSPIKE_BACKEND", "torch")
+    assert "BITSPIKE_BACKEND" in net.unfused(batch("image", (30,)))
+
+
+# What surrounds the chain
+
+
+def test_dropout_is_the_plain_one_both_ways():
+    x = rand(9, 3, 11).requires_grad_()
+    key = torch.tensor(77, device=DEVICE)
+    y = dropout(x, 0.3, key, 2)
+    assert torch.equal(y, plain_dropout(x, 0.3, key, 2))
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    assert torch.equal(grad, plain_dropout(torch.ones_like(x), 0.3, key, 2))
+
+
+def test_the_count_loss_is_the_plain_one():
+    spikes = (rand(133, 7, 11) < 0.4).float().requires_grad_()
+    labels = torch.arange(7, device=DEVICE)
+    loss = count_loss(spikes, labels, int(133 * 0.8), int(133 * 0.2))
+    plain = bitspike.count_loss(spikes, labels)
+    torch.testing.assert_close(loss, plain)
+    (got,), (wanted,) = torch.autograd.grad(loss * 3, spikes), torch.autograd.grad(plain * 3, spikes)
+    torch.testing.assert_close(got, wanted)
