@@ -53,7 +53,7 @@ def _rows(
     """The gradient of `before` as rows `[places, channels]`, and those of the norm's parameters."""
     batch, channels, height, width = grad.shape
     if gamma is None:
-        return grad.permute(0, 2, 3, 1).reshape(-1, channels), None, None
+        return grad.permute(0, 2, 3, 1).contiguous().view(-1, channels), None, None
     rows = torch.empty(batch * height * width, channels, device=grad.device)
     of_gamma, of_beta = torch.empty_like(gamma), torch.empty_like(gamma)
     parts = -(-len(rows) // 1024)
