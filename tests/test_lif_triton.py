@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bitspike import lif
+from bitspike import LIFState, lif
 from lif_check import ADAPTIVE, DEVICE, OUTPUTS, check, gradients, incoming, moved, with_state
 from test_lif_backends import assert_same_outputs, calls, draw
 
@@ -215,6 +215,30 @@ def test_gradients_are_read_where_they_lie(shape, static):
     assert torch.equal(*found)
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_a_gradient_that_repeats_over_time_is_read_once(launched, static):
+    current = draw(1, *(() if static else (6,)), 3, 6).to(DEVICE).requires_grad_()
+    out = lif(current, beta=0.5, theta=1.5, slope=1.0, backend="triton", **({"steps": 6} if static else {}))
+    out.spikes.sum(0).sum().backward()
+    assert launched[-1][1]["STILL"]
+
+
+def test_strided_states_and_their_gradients():
+    def strided(seed):
+        return draw(seed, 6, 3).T
+
+    call = {"current": draw(1, 3, 3, 6), "beta": 0.5, "theta": 1.5, "slope": 1.0, "adaptation": ADAPTIVE}
+    check(call | {"state": LIFState(strided(2), strided(3).gt(0).float(), strided(4).abs())})
+    found = []
+    for grad in (strided(5), strided(5).contiguous()):
+        leaf = call["current"].to(DEVICE).requires_grad_()
+        out = lif(leaf, beta=0.5, theta=1.5, slope=1.0, backend="triton")
+        torch.autograd.backward([out.state.membrane, out.state.spikes], [grad.to(DEVICE)] * 2)
+        found.append(leaf.grad.clone())
+        leaf.grad = None
+    assert torch.equal(*found)
+
+
 def test_a_gradient_that_repeats_over_time_is_not_written_out():
     form = lif_triton.Form(9, False, torch.Size((3, 11)), 1.0, 0.0, 0.0, False, True)
     for grad, neuron in ((draw(2, 3, 11).expand(9, 3, 11), 1), (torch.tensor(1.5).expand(9, 3, 11), 0)):
@@ -251,10 +275,22 @@ def test_what_is_kept_for_the_backward_pass(learnt, static, bytes_a_step, membra
     assert large == 10 * 4 * 8 * bytes_a_step
 
 
-def test_inference_keeps_no_step():
+@pytest.fixture
+def launched(monkeypatch):
+    """What kernels were launched with."""
+    calls, true = [], lif_triton.launch
+    monkeypatch.setattr(
+        lif_triton, "launch", lambda *args, **kwargs: calls.append((args, kwargs)) or true(*args, **kwargs)
+    )
+    return calls
+
+
+def test_inference_keeps_no_step(launched):
     with torch.no_grad():
         out = lif(draw(1, 10, 4, 8).to(DEVICE), beta=0.5, theta=1.5, slope=1.0, keep_membrane=False, backend="triton")
     assert out.membrane is None
+    large = [x for x in launched[0][0] if isinstance(x, torch.Tensor) and x.numel() > 4 * 8]
+    assert [x.dtype for x in large] == [torch.float32] * 2  # current and spikes
     assert [part.untyped_storage().nbytes() for part in out.state[:2]] == [4 * 8 * 4] * 2
 
 

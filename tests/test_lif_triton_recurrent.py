@@ -36,7 +36,7 @@ def test_recurrent_neurons_of_any_number(steps, shape, adaptation, static):
 
 @pytest.mark.parametrize("names", [(name,) for name in OUTPUTS[:4]])
 def test_a_gradient_through_one_output_of_recurrent_neurons(names):
-    call = {"current": draw(1, 4, 3, 6), "recurrent": signs(6), "beta": 0.5, "theta": 3.5, "slope": 4.0}
+    call = {"current": draw(1, 4, 3, 6), "recurrent": signs(6).T, "beta": 0.5, "theta": 3.5, "slope": 4.0}
     check(call, names, share=2**-6)
     check(with_state(call), names, share=2**-6)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -90,10 +90,32 @@ def _refused_convolution(conv: BinaryConv2d) -> str | None:
     return None
 
 
-def run(
-    layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool
-) -> tuple[LIFOutput, Callable[[], tuple[Tensor, ...]]]:
-    """The last layer's output, and on demand each hidden layer's spike counts `[B, C, H, W]` or `[B, N]`."""
+@dataclass(frozen=True, slots=True)
+class HiddenSpikes:
+    """The spikes of hidden layers as bits `[T * B, words]`, and what they are on demand."""
+
+    bits: tuple[Tensor, ...]
+    grids: tuple[Grid, ...]
+    steps: int
+
+    def counts(self) -> tuple[Tensor, ...]:
+        """Of each neuron for each sample: `[B, C, H, W]` or `[B, N]` float32 a layer."""
+        from bitspike.ops.fused.scan import spike_counts
+
+        layers = zip(self.bits, self.grids, strict=True)
+        return tuple(_as_shape(spike_counts(bits, grid, self.steps), grid) for bits, grid in layers)
+
+    def spikes(self) -> tuple[Tensor, ...]:
+        """0 and 1: `[T, B, C, H, W]` or `[T, B, N]` float32 a layer."""
+        from bitspike.ops.fused.products import unpack_bits
+
+        whole = [unpack_bits(bits, grid) for bits, grid in zip(self.bits, self.grids, strict=True)]
+        flat = [z if z.shape[2] * z.shape[3] > 1 else z.flatten(1) for z in whole]
+        return tuple(z.view(self.steps, -1, *z.shape[1:]) for z in flat)
+
+
+def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, HiddenSpikes]:
+    """The last layer's output, and the spikes of the hidden ones."""
     from bitspike.ops.fused.chain import Chain, run_chain
 
     counts = x.dtype == torch.uint8
@@ -118,13 +140,7 @@ def run(
         from bitspike.ops.fused.dropout import dropout
 
         current = dropout(current, last.dropout.p, key, last.dropout.layer)
-
-    def counts_of_hidden() -> tuple[Tensor, ...]:
-        from bitspike.ops.fused.scan import spike_counts
-
-        return tuple(_as_shape(spike_counts(b, grid, time), grid) for b, grid in zip(bits, grids, strict=True))
-
-    return last.lif(current), counts_of_hidden
+    return last.lif(current), HiddenSpikes(bits, tuple(grids), time)
 
 
 def _key(layers: list[Block], device: torch.device) -> Tensor:

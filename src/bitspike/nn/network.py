@@ -62,9 +62,10 @@ class SpikingNetwork(nn.Module):
     def _fused(self, x: Tensor) -> bool:
         return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None
 
-    def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, Callable[[], tuple[Tensor, ...]]]:
+    def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, fused.HiddenSpikes]:
         steps = self._steps(x, steps)
-        return fused.run(self._blocks(), x, steps, recompute=self.recompute)
+        with torch.cuda.device_of(x):  # kernels are launched on the current device
+            return fused.run(self._blocks(), x, steps, recompute=self.recompute)
 
     def _blocks(self) -> list[Block]:
         return cast(list[Block], list(self.layers))
@@ -72,7 +73,8 @@ class SpikingNetwork(nn.Module):
     def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
         """As calling the network, with every layer's spike counts beside the output: what training looks at."""
         if self._fused(x):
-            return Observed(*self._run_fused(x, steps))
+            output, hidden_spikes = self._run_fused(x, steps)
+            return Observed(output, hidden_spikes.counts)
         *hidden, output = self.run(x, steps=steps, keep_hidden_membrane=False)
         return Observed(output, lambda: [layer.spikes.sum(0, dtype=torch.float32) for layer in hidden])
 

@@ -19,7 +19,7 @@ typedef struct {
     int64_t columns; /* outputs, rounded up to 16: the length of a row of weights */
     const uint64_t *bits; /* [2, T, B, words] (pack.h) */
     const float *values;  /* [T, B, inputs], or NULL where all are 0 or 1: the second plane is not read then */
-    const int8_t *weight; /* [inputs, columns]: -1 or 1, and 0 behind `outputs` */
+    const int16_t *weight; /* [inputs, columns]: -1 or 1, and 0 behind `outputs` */
     const float *bias;    /* [columns] or NULL */
     const uint8_t *kept;  /* [T, B, outputs], the mask of dropout; NULL: from `draw`, or all if its `below` is 0 */
     Draw draw;
@@ -27,7 +27,7 @@ typedef struct {
 } Dense;
 
 /* Sums of signs over 16 * vectors columns; at most 2^15 - 1 of them, or a short would not hold it. */
-INLINE void sum_signs(const int8_t *weight, int64_t stride, const Events *e, float *restrict out, const int vectors)
+INLINE void sum_signs(const int16_t *weight, int64_t stride, const Events *e, float *restrict out, const int vectors)
 {
     Shorts sum[8];
     int16_t flat[128];
@@ -35,15 +35,15 @@ INLINE void sum_signs(const int8_t *weight, int64_t stride, const Events *e, flo
         sum[v] = (Shorts){0};
     for (int64_t k = 0; k < e->ones; k++)
         for (int v = 0; v < vectors; v++)
-            sum[v] += load_signs(weight + e->list[k] * stride + 16 * v);
+            sum[v] += load_shorts(weight + e->list[k] * stride + 16 * v);
     for (int v = 0; v < vectors; v++)
         memcpy(flat + 16 * v, &sum[v], sizeof sum[v]);
     for (int i = 0; i < 16 * vectors; i++)
         out[i] = (float)flat[i];
-    for (int64_t k = e->room - e->others; k < e->room; k++) {
-        const float x = e->values[e->list[k] * e->apart];
+    for (int64_t k = 0; k < e->others; k++) {
+        const float x = e->values[e->more[k] * e->apart];
         for (int i = 0; i < 16 * vectors; i++)
-            out[i] += x * (float)weight[e->list[k] * stride + i];
+            out[i] += x * (float)weight[e->more[k] * stride + i];
     }
 }
 
@@ -56,10 +56,10 @@ INLINE void sum_rows(const float *rows, int64_t stride, const Events *e, float *
     for (int64_t k = 0; k < e->ones; k++)
         for (int v = 0; v < vectors; v++)
             sum[v] += load(rows + e->list[k] * stride + 8 * v);
-    for (int64_t k = e->room - e->others; k < e->room; k++) {
-        const float x = e->values[e->list[k] * e->apart];
+    for (int64_t k = 0; k < e->others; k++) {
+        const float x = e->values[e->more[k] * e->apart];
         for (int v = 0; v < vectors; v++)
-            sum[v] += x * load(rows + e->list[k] * stride + 8 * v);
+            sum[v] += x * load(rows + e->more[k] * stride + 8 * v);
     }
     for (int v = 0; v < vectors; v++)
         store(out + 8 * v, sum[v]);
@@ -103,9 +103,9 @@ INLINE int drops(const Dense *d)
 INLINE void make_current(const Dense *d, int64_t t, int64_t b, int64_t n0, int64_t n, int32_t *list, float *out)
 {
     const int64_t row = t * d->batch + b, words = WORDS(d->inputs);
-    Events e = {.list = list, .room = d->inputs, .values = d->values ? d->values + row * d->inputs : NULL, .apart = 1};
-    const uint64_t *bits = d->bits + row * words;
-    list_events(&e, bits, d->values ? bits + d->scan.steps * d->batch * words : NULL, words);
+    const uint64_t *bits = d->bits + row * words, *more = bits + d->scan.steps * d->batch * words;
+    const float *values = d->values ? d->values + row * d->inputs : NULL;
+    const Events e = list_events(list, d->inputs, bits, more, values, 1);
     int64_t i = 0;
     for (; i + 128 <= n; i += 128)
         sum_signs(d->weight + n0 + i, d->columns, &e, out + i, 8);
@@ -150,11 +150,12 @@ static int64_t block_width(int64_t bytes, int64_t outputs)
 /* spikes [T, B, N]; membrane [T, B, N] or NULL; u_last [B, N]. Returns how many threads found no memory. */
 EXPORT int dense_forward(const Dense *d, int threads, float *spikes, float *membrane, float *u_last)
 {
-    const int64_t width = block_width(d->inputs, d->outputs), blocks = (d->outputs + width - 1) / width;
+    const int64_t width = block_width(d->inputs * (int64_t)sizeof(int16_t), d->outputs);
+    const int64_t blocks = (d->outputs + width - 1) / width;
     int failed = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : failed)
     {
-        int32_t *list = malloc((size_t)d->inputs * sizeof(int32_t));
+        int32_t *list = malloc((size_t)LIST_ROOM(d->inputs) * sizeof(int32_t));
         failed += list == NULL;
 #pragma omp for schedule(static)
         for (int64_t task = 0; task < blocks * d->batch; task++) {
@@ -199,12 +200,12 @@ static FOR_EACH_CPU void backward_block(const Dense *d, int64_t b, int64_t n0, i
     }
     add(bias + n0, sum, n);
     for (int64_t i = 0; i < d->inputs; i++) {
-        Events e = {.list = list, .room = steps, .apart = d->batch * d->inputs};
-        const uint64_t *mine = times + (b * d->inputs + i) * WORDS(steps);
-        e.values = d->values ? d->values + b * d->inputs + i : NULL;
-        list_events(&e, mine, d->values ? mine + d->batch * d->inputs * WORDS(steps) : NULL, WORDS(steps));
+        const int64_t rows = d->batch * d->inputs, row = b * d->inputs + i;
+        const uint64_t *bits = times + row * WORDS(steps), *more = bits + rows * WORDS(steps);
+        const Events e = list_events(list, steps, bits, more, d->values ? d->values + row : NULL, rows);
         if (e.ones + e.others == 0)
             continue;
+        fetch(weight + i * d->columns + n0, n);
         sum_all_rows(scratch, width, &e, sum, n);
         add(weight + i * d->columns + n0, sum, n);
     }
@@ -244,7 +245,7 @@ EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, in
     int failed = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : failed)
     {
-        int32_t *list = malloc((size_t)longest * sizeof(int32_t));
+        int32_t *list = malloc((size_t)LIST_ROOM(longest) * sizeof(int32_t));
         float *scratch = malloc((size_t)steps * (size_t)width * sizeof(float));
         uint8_t *four = malloc((size_t)((steps + 3) / 4) * (size_t)width);
         failed += list == NULL || scratch == NULL || four == NULL;

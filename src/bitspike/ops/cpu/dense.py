@@ -85,7 +85,7 @@ class _Dense(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, signs: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor | None, ...]:
         *scanned, form, packed, mask = rest
         columns = -(-signs.shape[0] // 16) * 16
-        weight = F.pad(signs.to(torch.int8).t(), (0, columns - signs.shape[0])).contiguous()
+        weight = F.pad(signs.to(torch.int16).t(), (0, columns - signs.shape[0])).contiguous()
         padded = None if bias is None else F.pad(bias, (0, columns - signs.shape[0]))
         kept = mask.kept if mask and isinstance(mask.kept, Tensor) else None
         ctx.save_for_backward(signs, weight, padded, *scanned, packed.bits, packed.values, kept)

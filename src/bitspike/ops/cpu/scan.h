@@ -22,7 +22,7 @@
 #define FOR_EACH_CPU
 #endif
 
-enum { BLOCK = 1024 };
+enum { BLOCK = 1024, AHEAD = 3 /* steps */ };
 
 /* Shared with lif_c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
 typedef struct {
@@ -80,6 +80,13 @@ INLINE void add(float *restrict to, const float *restrict what, int64_t n)
         to[i] += what[i];
 }
 
+/* Ask for memory that is about to be read: rows lie too far apart for the processor to guess. */
+INLINE void fetch(const float *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16)
+        __builtin_prefetch(from + i);
+}
+
 /* g += gz * surrogate(u): the gradient of one step's current. */
 INLINE float through_spike(const Scan *s, float g, float gz, float center, float u)
 {
@@ -131,6 +138,8 @@ INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *
     }
     for (int64_t t = s->steps - 1; t >= 0; t--) {
         const float *u = us + t * width, *gz = grad->spikes ? grad->spikes + t * s->neurons + first : NULL;
+        if (gz && t >= AHEAD)
+            fetch(gz - AHEAD * s->neurons, n);
         if (grad->membrane)
             add(g, grad->membrane + t * s->neurons + first, n);
         if (grad->beta)

@@ -7,7 +7,6 @@
 
 typedef float Vector __attribute__((vector_size(32)));
 typedef int16_t Shorts __attribute__((vector_size(32)));
-typedef int8_t Bytes __attribute__((vector_size(16)));
 
 static inline __attribute__((always_inline)) Vector load(const float *from)
 {
@@ -21,11 +20,11 @@ static inline __attribute__((always_inline)) void store(float *to, Vector v)
     memcpy(to, &v, sizeof v);
 }
 
-static inline __attribute__((always_inline)) Shorts load_signs(const int8_t *from)
+static inline __attribute__((always_inline)) Shorts load_shorts(const int16_t *from)
 {
-    Bytes v;
+    Shorts v;
     memcpy(&v, from, sizeof v);
-    return __builtin_convertvector(v, Shorts);
+    return v;
 }
 
 #endif
