@@ -1,6 +1,6 @@
 """The fused chain against the plain modules: spikes bit for bit, gradients to rounding.
 
-Without a GPU the kernels run in Triton's interpreter, where the backward pass stores float32; on a GPU it stores bfloat16.
+Without a GPU the kernels run in Triton's interpreter, where the backward pass stores float32; a GPU stores bfloat16.
 """
 
 import pytest
@@ -15,13 +15,14 @@ pytest.importorskip("triton")
 from bitspike.ops.dropout import dropout as plain_dropout
 from bitspike.ops.fused.dropout import dropout
 from bitspike.ops.fused.geometry import Grid, Synapse, aligned_grid, padded
-from bitspike.ops.fused.loss import count_loss
+from bitspike.ops.fused.loss import count_loss, gather_images, note_first_bad_, tally_
 from bitspike.ops.fused.products import (
     Tiles,
     fold,
     pack_bits,
     plain_product,
     product,
+    signs,
     source_grad,
     unpack_bits,
     weight_grad,
@@ -267,8 +268,44 @@ def test_dropout_is_the_plain_one_both_ways():
 def test_the_count_loss_is_the_plain_one():
     spikes = (rand(133, 7, 11) < 0.4).float().requires_grad_()
     labels = torch.arange(7, device=DEVICE)
-    loss = count_loss(spikes, labels, int(133 * 0.8), int(133 * 0.2))
+    loss, rights = count_loss(spikes, labels, int(133 * 0.8), int(133 * 0.2))
+    assert torch.equal(rights == 1, spikes.sum(0).argmax(1) == labels)
     plain = bitspike.count_loss(spikes, labels)
     torch.testing.assert_close(loss, plain)
     (got,), (wanted,) = torch.autograd.grad(loss * 3, spikes), torch.autograd.grad(plain * 3, spikes)
     torch.testing.assert_close(got, wanted)
+
+
+def test_of_equal_counts_the_first_class_is_the_answer():
+    spikes = torch.ones(3, 2, 4, device=DEVICE)
+    assert count_loss(spikes, torch.tensor([0, 1], device=DEVICE), 2, 1)[1].tolist() == [1, 0]
+
+
+def test_the_tally_adds_up():
+    sums = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, device=DEVICE)
+    rights = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0], device=DEVICE)
+    tally_(sums, torch.tensor(0.5, device=DEVICE), rights)
+    assert sums.tolist() == [3.5, 6.0, 8.0]
+
+
+def test_the_first_bad_iteration_stays():
+    first = torch.tensor([-1, -1, 4, -1], device=DEVICE)
+    norms = torch.tensor([1.0, torch.nan, torch.nan, torch.inf], device=DEVICE)
+    note_first_bad_(first, norms, torch.tensor(7, device=DEVICE))
+    assert first.tolist() == [-1, 7, 4, 7]
+
+
+def test_images_are_gathered_as_plainly():
+    values = (rand(6, 1, 5, 7) * 256).to(torch.uint8)
+    labels, rows = torch.arange(6, device=DEVICE) * 3, torch.tensor([5, 0, 0, 3], device=DEVICE)
+    images, chosen = gather_images(values, labels, rows)
+    assert torch.equal(images, values[rows].float().div_(255))
+    assert torch.equal(chosen, labels[rows])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in multiply")  # the interpreter's 0 * inf
+def test_signs_are_binarize():
+    weight = torch.tensor([[0.5, -0.0, 0.0, -1e-30], [torch.nan, -2.0, torch.inf, 3.0]], device=DEVICE)
+    plain = torch.tensor([[1.0, 1, 1, -1], [torch.nan, -1, torch.nan, 1]], device=DEVICE)
+    torch.testing.assert_close(signs(weight), plain, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(bitspike.binarize(weight.cpu()), plain.cpu(), rtol=0, atol=0, equal_nan=True)

@@ -170,9 +170,9 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise Refused(f"must be an npy array of version 1 or 2, but is of version {version[0]}")
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(stream)
-    return np.lib.format.read_array_header_2_0(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(stream)
+    return header
 
 
 def _require_size(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import fused_on_gpu
+
 
 @dataclass(frozen=True, slots=True)
 class Images:
@@ -41,6 +43,10 @@ class Images:
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
+        if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
+            from bitspike.ops.fused.loss import gather_images
+
+            return gather_images(self.values, self.labels, rows)
         values = self.values[rows]
         if values.dtype == torch.uint8:
             values = values.float().div_(255)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +14,7 @@ from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import LIFOutput
+from bitspike.ops.available import no_fused_kernels
 
 if TYPE_CHECKING:
     from bitspike.ops.fused.chain import Hidden, Link
@@ -24,20 +22,12 @@ if TYPE_CHECKING:
     from bitspike.ops.fused.norm import Norm
 
 
-@cache
-def _triton() -> bool:
-    return find_spec("triton") is not None
-
-
 def refusal(layers: list[Block], x: Tensor) -> str | None:
     """Why these layers do not run fused on `x`; None if they do."""
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if not _triton():
-        return "Triton is not installed"
-    if not x.is_cuda and not interpreted:
-        return "the input is not on a GPU"
-    if os.environ.get("BITSPIKE_BACKEND", "auto") != "auto":
-        return "BITSPIKE_BACKEND names another backend"
+    if reason := no_fused_kernels(x.device):
+        return reason
+    if not x.numel():
+        return "the batch is empty"
     if torch.is_autocast_enabled(x.device.type):
         return "autocast is on"
     if len(layers) == 1 and x.dtype != torch.uint8:

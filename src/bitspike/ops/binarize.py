@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import fused_on_gpu
+
 
 class _Binarize(torch.autograd.Function):
     @staticmethod
@@ -14,6 +16,10 @@ class _Binarize(torch.autograd.Function):
         ctx.clip = clip
         if clip is not None:
             ctx.save_for_backward(w)
+        if w.dtype == torch.float32 and w.is_contiguous() and fused_on_gpu(w.device):
+            from bitspike.ops.fused.products import signs
+
+            return signs(w)
         # 2*sign + 1 is -1, 1 or 3, so the clamp makes zeros +1. Plus 0*w: a NaN has no sign, and passing it on
         # lets the neurons report it where a -1 would hide it.
         return torch.sign(w).mul_(2).add_(1).clamp_(-1, 1).add_(w, alpha=0)

@@ -59,9 +59,10 @@ def evaluate(
             rows = torch.arange(at, min(at + batch, stop), device=device)
             x, labels = samples.batch(rows)
             observed = net.observe(as_input(x, weight.dtype))
-            right[at : at + len(rows)] = task.correct(observed.output, labels)
             if len(rows):
-                sums[0] += task.loss(observed.output, labels).double() * len(rows)
+                loss, correct_ones = task.judge(observed.output, labels)
+                right[at : at + len(rows)] = correct_ones
+                sums[0] += loss.double() * len(rows)
             seen = [fired(counts) for counts in observed.counts()]
             spikes += torch.stack([count for _, count in seen])
             masks = [mask for mask, _ in seen]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import fused_on_gpu
+
 
 class FirstBad:
     """The first iteration at which each parameter's gradient was not finite; kept on the device, read now and then.
@@ -22,6 +24,11 @@ class FirstBad:
 
     def look(self, norms: Tensor, step: Tensor) -> None:
         """Note the parameters whose gradient norm is not finite at `step`, which is on the device too."""
+        if fused_on_gpu(norms.device) and norms.dtype == torch.float32:
+            from bitspike.ops.fused.loss import note_first_bad_
+
+            note_first_bad_(self.first, norms, step)
+            return
         known = (norms < math.inf) | (self.first >= 0)  # NaN is not below infinity
         torch.where(known, self.first, step, out=self.first)
 

@@ -13,6 +13,7 @@ from bitspike.nn import SpikingNetwork
 from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
+from bitspike.ops.available import fused_on_gpu
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
 from bitspike.train.health import FirstBad
@@ -131,19 +132,26 @@ class Iteration:
         with cast(config.precision, self.device):
             observed = self.net.observe(as_input(x, self.dtype))
             if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
-                loss = observed.output.spikes.sum()
+                loss, right = observed.output.spikes.sum(), labels
             else:
-                loss = self.task.loss(observed.output, labels)
+                loss, right = self.task.judge(observed.output, labels)
                 if world.size > 1:
                     loss = loss * ((stop - start) / size)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         world.sum_gradients(self.parameters)
         self._update()
-        with torch.no_grad():
-            right = self.task.correct(observed.output, labels).sum(dtype=torch.float64)
-            self.sums += torch.stack((loss.double() * size, right, self.shares[size]))
+        self._tally(loss, right, size)
         return observed
+
+    @torch.no_grad()
+    def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
+        if self.world.size == 1 and right.dtype == torch.float32 and fused_on_gpu(right.device):
+            from bitspike.ops.fused.loss import tally_
+
+            tally_(self.sums, loss, right)
+            return
+        self.sums += torch.stack((loss.double() * size, right.sum(dtype=torch.float64), self.shares[size]))
 
     def _update(self) -> None:
         """From gradients to the next iteration's weights and thresholds."""

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bitspike.ops.available import fused_on_gpu
+
 
 def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: float = 0.2) -> Tensor:
     """mean over batch and classes of (n - target)**2 / T; n counts spikes `[T, B, C]` over time.
@@ -13,6 +15,11 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
     The target is correct*T for the right class and incorrect*T for the others, rounded down to whole spikes. The
     mean and the division by T are those of snnTorch's mse_count_loss, on whose scale the paper's learning rates stand.
     """
+    return judge_counts(spikes, labels, correct, incorrect)[0]
+
+
+def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: float) -> tuple[Tensor, Tensor]:
+    """The count loss, and which samples are right, `[B]`: those whose label fires most (first among equals)."""
     for name, value in (("spikes", spikes), ("labels", labels)):
         if not isinstance(value, Tensor):
             raise TypeError(f"count_loss: {name} must be a tensor, but is a {type(value).__name__}")
@@ -35,11 +42,15 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
             f"count_loss: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
         )
     on, off = int(steps * correct), int(steps * incorrect)
+    if spikes.dtype == torch.float32 and fused_on_gpu(spikes.device):
+        from bitspike.ops.fused.loss import count_loss as fused
+
+        return fused(spikes, labels, on, off)
     count = spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
     # as one_hot, which a GPU's deterministic mode makes of a sort
     right = labels[:, None] == torch.arange(classes, device=labels.device)
     target = right.to(count.dtype) * (on - off) + off
-    return F.mse_loss(count, target) / steps
+    return F.mse_loss(count, target) / steps, count.detach().argmax(1) == labels
 
 
 def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bitspike.data.coding import OVERSHOOT
 from bitspike.ops import LIFOutput
-from bitspike.train.losses import count_loss
+from bitspike.train.losses import count_loss, judge_counts
 
 
 class Task(Protocol):
@@ -19,6 +19,10 @@ class Task(Protocol):
     def loss(self, output: LIFOutput, labels: Tensor) -> Tensor: ...
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor: ...
+
+    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Both, as truth values or 1 and 0; at once where that is faster."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,9 @@ class CountTask:
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         return output.spikes.sum(0, dtype=torch.float32).argmax(1) == labels
+
+    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return judge_counts(output.spikes, labels, self.on, self.off)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +68,6 @@ class TraceTask:
         spikes = output.spikes.flatten(1)
         first = torch.where(spikes.amax(0) > 0, spikes.argmax(0), -10)
         return (first - labels).abs() <= 1
+
+    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return self.loss(output, labels), self.correct(output, labels)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitspike.ops.fused import dense
+from bitspike.ops.fused.aside import Aside
 from bitspike.ops.fused.geometry import WORD, Grid, Synapse
 from bitspike.ops.fused.norm import Norm, Normalizer, norm_backward, running_normalizer, statistics
 from bitspike.ops.fused.numbers import STORED
@@ -114,6 +115,7 @@ class _Chain(torch.autograd.Function):
         of_links: list[list[Tensor | None]] = [[None, None] for _ in chain.links]
         of_layers: list[list[Tensor | None]] = [[None] * 5 for _ in chain.hidden]
         of_entry = None
+        aside = Aside(entry.device)
         if grads[0] is not None:
             grad = grads[0].contiguous().view(chain.steps * chain.batch, -1)
             for i in reversed(range(len(chain.hidden))):
@@ -121,7 +123,7 @@ class _Chain(torch.autograd.Function):
                 if chain.recompute:
                     source = records[-1].bits if records else ctx.rows
                     record = _forward(_untracked(chain), i, source, folded[i], save=True)
-                spikes = _through_link(chain, i + 1, grad, record.bits, folded[i + 1], of_links)
+                spikes = _through_link(chain, i + 1, grad, record.bits, folded[i + 1], of_links, aside)
                 grad = _through_neurons(chain, i, spikes, record, entry, of_links, of_layers)
                 del record, spikes
             first = chain.links[0]
@@ -131,6 +133,7 @@ class _Chain(torch.autograd.Function):
                 if not chain.hidden and first.bias is not None:
                     of_links[0][1] = grad.sum(0)
                 of_links[0][0] = _entry_weight_grad(first, grad, ctx.rows, folded[0])
+        aside.join()
         wanted = ctx.needs_input_grad[2:]
         found = [g for pair in of_links for g in pair] + [g for five in of_layers for g in five]
         return None, of_entry, *(g if want else None for g, want in zip(found, wanted, strict=True))
@@ -200,7 +203,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
 
 
 def _through_link(
-    chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]]
+    chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]], aside: Aside
 ) -> Tensor:
     """The gradient `[rows, neurons]` bfloat16 of the spikes before link i; that of its weight is noted."""
     link = chain.links[i]
@@ -209,9 +212,10 @@ def _through_link(
     scale = 1.0 / link.synapse.pool**2
     source = link.synapse.source
     last = i == len(chain.links) - 1  # other biases are added, and their gradients summed, with the neurons
-    of_links[i][0], of_bias = weight_grad(
-        grad, bits, link.weight, link.synapse, scale, link.clip, bias=last and link.bias is not None
-    )
+    with aside.beside(grad, bits):  # the gradient of the weight is not waited for on the way down
+        of_links[i][0], of_bias = weight_grad(
+            grad, bits, link.weight, link.synapse, scale, link.clip, bias=last and link.bias is not None
+        )
     if last:
         of_links[i][1] = of_bias
     out = torch.empty(bits.shape[0], source.neurons, dtype=STORED, device=grad.device)

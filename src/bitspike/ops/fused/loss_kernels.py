@@ -1,4 +1,4 @@
-"""The count loss in Triton."""
+"""The count loss in Triton, and what an iteration notes down."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -8,18 +8,58 @@ import triton.language as tl
 
 @triton.jit(do_not_specialize=["T", "on", "off"])
 def _count_loss_kernel(
-    spikes, labels, losses, grads, T, size, on, off, scale,
-    CLASSES: tl.constexpr, T_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
+    spikes, labels, losses, rights, grads, T, size, on, off, scale,
+    CLASSES: tl.constexpr, C_BLOCK: tl.constexpr, T_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """losses[program] = scale * sum of (n - target)**2 over its samples; grads = 2 * scale * (n - target)."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    """Of a sample a program: losses = scale * sum of (n - target)**2, grads = 2 * scale * (n - target), rights."""
+    b = tl.program_id(0)
+    c = tl.arange(0, C_BLOCK)
     size = tl.full([], 0, tl.int64) + size
-    total = tl.zeros([T_BLOCK, BLOCK], tl.float32)
+    total = tl.zeros([T_BLOCK, C_BLOCK], tl.float32)
     for begin in range(0, T, T_BLOCK):
         t = begin + tl.arange(0, T_BLOCK)[:, None]
-        total += tl.load(spikes + t * size + i[None, :], mask=(t < T) & (i < size)[None, :], other=0.0)
+        at = t * size + b * CLASSES + c[None, :]
+        total += tl.load(spikes + at, mask=(t < T) & (c < CLASSES)[None, :], other=0.0)
     count = tl.sum(total, axis=0)
-    label = tl.load(labels + i // CLASSES, mask=i < size, other=0)
-    off_by = tl.where(i < size, count - tl.where(label == i % CLASSES, on, off), 0.0)
-    tl.store(grads + i, 2.0 * scale * off_by, mask=i < size)
-    tl.store(losses + tl.program_id(0), scale * tl.sum(off_by * off_by, axis=0))
+    label = tl.load(labels + b)
+    off_by = tl.where(c < CLASSES, count - tl.where(label == c, on, off), 0.0)
+    tl.store(grads + b * CLASSES + c, 2.0 * scale * off_by, mask=c < CLASSES)
+    tl.store(losses + b, scale * tl.sum(off_by * off_by, axis=0))
+    most = tl.max(tl.where(c < CLASSES, count, -1.0), axis=0)
+    first = tl.min(tl.where((count == most) & (c < CLASSES), c, C_BLOCK), axis=0)  # of equal ones the first
+    tl.store(rights + b, tl.where(first == label, 1.0, 0.0))
+
+
+@triton.jit(do_not_specialize=["count"])
+def _tally_kernel(sums, loss, rights, count, BLOCK: tl.constexpr):
+    """sums += loss * count, right ones, count; in float64."""
+    right = tl.zeros([BLOCK], tl.float32)
+    for begin in range(0, count, BLOCK):
+        b = begin + tl.arange(0, BLOCK)
+        right += tl.load(rights + b, mask=b < count, other=0.0)
+    n = count.to(tl.float64)
+    tl.store(sums, tl.load(sums) + tl.load(loss).to(tl.float64) * n)
+    tl.store(sums + 1, tl.load(sums + 1) + tl.sum(right, axis=0).to(tl.float64))
+    tl.store(sums + 2, tl.load(sums + 2) + n)
+
+
+@triton.jit
+def _first_bad_kernel(norms, first, step, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """first[i] = step where norms[i] is not finite and first[i] is still -1."""
+    i = tl.arange(0, BLOCK)
+    norm = tl.load(norms + i, mask=i < SIZE, other=0.0)
+    before = tl.load(first + i, mask=i < SIZE, other=0)
+    fine = (norm < float("inf")) | (before >= 0)  # NaN is not below infinity
+    tl.store(first + i, tl.where(fine, before, tl.load(step)), mask=i < SIZE)
+
+
+@triton.jit
+def _images_kernel(values, labels, rows, images, chosen, SIZE: tl.constexpr, BLOCK: tl.constexpr):
+    """images[b] = values[rows[b]] / 255, chosen[b] = labels[rows[b]]."""
+    b = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(rows + b)
+    pixel = tl.load(values + row * SIZE + i, mask=i < SIZE, other=0).to(tl.float32)
+    tl.store(images + b * SIZE + i, tl.div_rn(pixel, 255.0), mask=i < SIZE)
+    if tl.program_id(1) == 0:
+        tl.store(chosen + b, tl.load(labels + row))

@@ -72,11 +72,12 @@ def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
     n = synapse.channels
     stride = padded(n, 16)
     steps = _steps(synapse, counts)
-    matrix = torch.zeros(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
-    size, block = n * synapse.source.channels * synapse.kernel_height * synapse.kernel_width, at_once(256)
+    matrix = torch.empty(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
+    size, block = matrix.numel(), at_once(256)
     weight_kernels._fold_kernel[(-(-size // block),)](
-        weight, matrix, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps, block
-    )
+        weight, matrix, size, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
+        *steps, counts, block,
+    )  # fmt: skip
     return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
 
 
@@ -191,6 +192,14 @@ def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
     if n > 32:
         return Tiles(128, 64, 4 if bits and words >= 4 else 1, 4, 3)
     return Tiles(64, 32 if n > 16 else 16, (8 if words >= 32 else 2) if bits else 1, 4, 3)
+
+
+def signs(weight: Tensor) -> Tensor:
+    """-1 or +1 by sign in one kernel; its plain definition is `binarize`."""
+    out = torch.empty_like(weight)
+    block = at_once(1024)
+    weight_kernels._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
+    return out
 
 
 def unfold(

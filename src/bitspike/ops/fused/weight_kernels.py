@@ -8,25 +8,27 @@ import triton.language as tl
 
 @triton.jit
 def _fold_kernel(
-    weight, out, STRIDE: tl.constexpr,
+    weight, out, size, STRIDE: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
-    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, BLOCK: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, COUNTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx])."""
+    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); 0 elsewhere."""
     height: tl.constexpr = KH + POOL - 1
     width: tl.constexpr = KW + POOL - 1
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    n = i % N
-    x, y, c = (i // N) % width, (i // (N * width)) % height, i // (N * width * height)
-    inside = i < N * C * height * width
+    n, k = i % STRIDE, i // STRIDE
+    if COUNTS:  # channels first
+        c, y, x = k // C_STEP, (k % C_STEP) // Y_STEP, k % Y_STEP
+    else:
+        y, x, c = k // Y_STEP, (k % Y_STEP) // X_STEP, k % X_STEP
+    inside = (i < size) & (n < N) & (c < C) & (y < height) & (x < width)
     total = tl.zeros([BLOCK], tl.float32)
     for d in tl.static_range(POOL * POOL):
         ky, kx = y - d // POOL, x - d % POOL
         real = inside & (ky >= 0) & (ky < KH) & (kx >= 0) & (kx < KW)
         w = tl.load(weight + ((n * C + c) * KH + ky) * KW + kx, mask=real, other=0.0)
         total += tl.where(real, tl.where(w >= 0, 1.0, -1.0), 0.0)
-    at = (c * C_STEP + y * Y_STEP + x * X_STEP) * STRIDE + n
-    tl.store(out + at, total.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
 
 
 @triton.jit
@@ -75,3 +77,11 @@ def _widen_kernel(source, out, K: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.
     k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(source + row * K + k, mask=k < K, other=0).to(tl.float32)
     tl.store(out + row * STRIDE + k, value.to(out.dtype.element_ty), mask=k < STRIDE)
+
+
+@triton.jit
+def _binarize_kernel(weight, out, size, BLOCK: tl.constexpr):
+    """-1 or +1 by sign, zero is +1; NaN where the weight is not finite."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    w = tl.load(weight + i, mask=i < size, other=0.0)
+    tl.store(out + i, tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, mask=i < size)

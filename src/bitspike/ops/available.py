@@ -1,0 +1,36 @@
+"""Whether Triton's kernels can run somewhere, and why not."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+OLDEST = (8, 0)  # compute capability: bfloat16 on the tensor cores
+
+
+@cache
+def _missing(device: torch.device) -> str | None:
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    if device.type == "cuda":
+        if torch.cuda.get_device_capability(device) < OLDEST:
+            return f"{torch.cuda.get_device_name(device)} is older than compute capability {OLDEST[0]}.{OLDEST[1]}"
+        return None
+    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+        return None
+    return f"the tensors are on {device}, not on a GPU"
+
+
+def no_fused_kernels(device: torch.device) -> str | None:
+    """Why fused kernels do not run on `device`; None where they do. Another BITSPIKE_BACKEND than auto forbids them."""
+    if (forced := os.environ.get("BITSPIKE_BACKEND") or "auto") != "auto":
+        return f"BITSPIKE_BACKEND asks for {forced!r}"
+    return _missing(device)
+
+
+def fused_on_gpu(device: torch.device) -> bool:
+    """Whether fused kernels are the way to go: never by themselves in the interpreter."""
+    return device.type == "cuda" and no_fused_kernels(device) is None
