@@ -7,6 +7,9 @@ from setuptools import Extension, setup
 
 # PyTorch's Linux builds bring libgomp: with OpenMP the kernels share its threads instead of fighting them.
 threads = ["-fopenmp"] if sys.platform == "linux" else []
+# No contraction into fused multiply-adds: spikes must equal the plain definition bit for bit.
+# No word about how vectors are passed (psabi): none leaves its file.
+flags = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 ops = Path("src/bitspike/ops")
 
 
@@ -16,8 +19,7 @@ def kernels(name: str, *sources: str) -> Extension:
         f"bitspike.ops.{name}",
         [str(ops / source) for source in sources],
         depends=[str(header) for header in sorted(ops.glob("cpu/*.h"))],
-        # No contraction into fused multiply-adds: spikes must equal the plain definition bit for bit.
-        extra_compile_args=["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", *threads],
+        extra_compile_args=[*flags, *threads],
         extra_link_args=threads,
         optional=True,
     )

@@ -11,7 +11,6 @@ from bitspike.nn import fused
 from bitspike.nn.dropout import set_dropout_key
 
 pytest.importorskip("triton")
-
 from bitspike.ops.dropout import dropout as plain_dropout
 from bitspike.ops.fused.dropout import dropout
 from bitspike.ops.fused.geometry import Grid, Synapse, aligned_grid, padded
@@ -27,7 +26,9 @@ from bitspike.ops.fused.products import (
     unpack_bits,
     weight_grad,
 )
+from triton_interpreter import mend
 
+mend()
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
 CLOSE = 1e-2 if GPU else 3e-6  # relative, of a whole gradient

@@ -208,14 +208,12 @@ def test_steps_by_hand(tmp_path):
 
 
 def test_the_sums_weigh_every_sample_alike(tmp_path):
-    one, losses = trainer(tmp_path), []
-    real = one.task.loss
-    one.work.task = SimpleNamespace(
-        loss=lambda *arguments: losses.append(real(*arguments)) or losses[-1], correct=one.task.correct
-    )
+    one, judged = trainer(tmp_path), []
+    real = one.task.judge
+    one.work.task = SimpleNamespace(judge=lambda *arguments: judged.append(real(*arguments)) or judged[-1])
     one.begin_epoch()
     one.step(3)
-    assert one.sums[0].item() == sum(loss.item() * size for loss, size in zip(losses, (8, 8, 4), strict=True))
+    assert one.sums[0].item() == sum(loss.item() * size for (loss, _), size in zip(judged, (8, 8, 4), strict=True))
 
 
 def test_a_network_is_left_without_a_key(tmp_path, as_on_a_gpu):

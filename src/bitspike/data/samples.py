@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.scatter import put
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +111,19 @@ class Frames:
             target = index.long()
             if batch > 1:
                 target.add_(index // size, alpha=(batch - 1) * size).add_(row * size)
-            _put(out, target, self.count[start : start + length].float())
+            put(out, target, self.count[start : start + length].float())
         return out
 
     def _gathered(self, rows: Tensor) -> Tensor:
-        """All samples at once, padded to the longest, in uint8: on a GPU, so that nothing waits for it."""
-        size, batch = torch.Size(self.shape).numel(), len(rows)
-        place = torch.arange(self.longest, device=rows.device)
-        lengths = self.lengths[rows, None]
-        held = place < lengths  # what is too much lands in one spare bin
-        at = torch.where(held, self.starts[rows, None] + place, 0)
-        index = self.index[at].long()
-        t = index // size
-        row = torch.arange(batch, device=rows.device)[:, None]
-        target = torch.where(held, index + t * (batch - 1) * size + row * size, self.steps * batch * size)
-        out = torch.zeros(self.steps * batch * size + 1, dtype=torch.uint8, device=rows.device)
-        _put(out, target.flatten(), self.count[at].flatten())
-        return out[:-1]
-
-
-def _put(out: Tensor, at: Tensor, values: Tensor) -> None:
-    """out[at] = values, for places that differ (but for the spare one, which nobody reads).
-
-    PyTorch's deterministic mode would sort them first, which takes longer than a network's forward pass.
-    """
-    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(False)
-    try:
-        out.scatter_(0, at, values)
-    finally:
-        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        """All samples at once, in uint8: on a GPU, so that nothing waits for it."""
+        if fused_on_gpu(rows.device):
+            from bitspike.ops.scatter_triton import scatter_counts
+        else:
+            from bitspike.ops.scatter import scatter_counts
+        size = torch.Size(self.shape).numel()
+        return scatter_counts(
+            self.index, self.count, self.starts, self.lengths, rows, self.steps, size, self.longest
+        )  # fmt: skip
 
 
 Samples = Images | Frames

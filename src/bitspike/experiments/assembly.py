@@ -78,6 +78,7 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
         init=net.init,
         generator=torch.Generator().manual_seed(mixed(spec.seed, "weights")),
         backend=net.backend,
+        recompute=net.recompute,
     )
 
 

@@ -69,6 +69,7 @@ class NetConfig(Config):
     learn_beta: Truth = False
     recurrent: Truth = False
     backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"
+    recompute: Truth = False  # on a GPU: keep only hidden spikes for the backward pass, make the rest again
 
     def schedules(self, layers: int) -> list[Schedule]:
         """One schedule a neuron layer."""

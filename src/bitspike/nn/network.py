@@ -173,6 +173,7 @@ def build(
     recurrent: bool = False,
     adaptation: Adaptation | None = None,
     steps: int = 100,
+    recompute: bool = False,
     init: Init = "torch",
     generator: torch.Generator | None = None,
     backend: Backend = "auto",
@@ -184,7 +185,8 @@ def build(
     time ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every
     neuron of Dense layers and one for each convolutional layer; `recurrent` gives Dense layers but the last
     binary recurrent weights; `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper
-    says) or the released code's ("released").
+    says) or the released code's ("released"). `recompute` saves memory on a GPU: only hidden spikes are kept for the
+    backward pass, as bits, and the rest is made again.
     """
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
@@ -229,6 +231,7 @@ def build(
     # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
     with torch.random.fork_rng(devices=[], enabled=generator is not None):
         net = SpikingNetwork([block(i, layer) for i, layer in enumerate(layers)], input_shape, steps, notation)
+    net.recompute = recompute
     if generator is not None or init != "torch":
         initialize(net, init, generator)
     return net

@@ -36,5 +36,18 @@ def scatter_counts(
     spare = steps * batch * width  # one more bin, where what is too much of a shorter sample lands
     target = torch.where(held, (t * batch + row) * width + index[at] - t * size, spare)
     out = torch.zeros(spare + 1, dtype=torch.uint8, device=rows.device)
-    out.scatter_(0, target.flatten(), count[at].flatten())
+    put(out, target.flatten(), count[at].flatten())
     return out[:-1].view(steps, batch, width)
+
+
+def put(out: Tensor, at: Tensor, values: Tensor) -> None:
+    """out[at] = values, for places that differ (but for a spare one, which nobody reads).
+
+    PyTorch's deterministic mode would sort them first, which takes longer than a network's forward pass.
+    """
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(False)
+    try:
+        out.scatter_(0, at, values)
+    finally:
+        torch.use_deterministic_algorithms(strict, warn_only=warns)

@@ -192,8 +192,6 @@ static FOR_EACH_CPU void backward_block(const Dense *d, int64_t b, int64_t n0, i
         float *g = scratch + t * width;
         if (drops(d))
             drop(four + t / 4 * width, t, d->scale, g, n);
-        for (int64_t i = n; i % 16; i++)
-            g[i] = 0.0f;
         add(sum, g, n);
         if (grad->current)
             copy(grad->current + t * d->scan.neurons + first, g, n);
