@@ -1,11 +1,12 @@
-"""Do fused kernels spike as the plain definition does? Counted on trained networks of the paper and on random ones.
+"""Do fused kernels spike as the plain definition does? Counted on a GPU, on networks of the paper and random ones.
 
     python benchmarks/exactness.py [RUN ...] [--json FILE]
 
-Every layer gets the very spikes that the fused layer before it gave, once fused and once by the reference (float32, step
-by step), in training mode and in evaluation. RUN is a folder of `bitspike train`; its test samples are used.
-Where batch statistics are summed in another order a membrane may come out a little different, so that a spike flips: for
-each neuron whose train of spikes differs, the first difference is looked at, and how far from theta the membrane was.
+Every layer gets the very spikes that the fused layer before it gave, once fused and once by the reference (float32,
+step by step), in training mode and in evaluation. RUN is a folder of `bitspike train`; its test samples are used.
+Where batch statistics are summed in another order a membrane may come out a little different, so that a spike flips:
+for each neuron whose train of spikes differs, the first difference is looked at, and how far from theta the membrane
+was. Gradients of the count loss are compared with those of the plain modules in float32.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -60,6 +62,23 @@ def compare(net: SpikingNetwork, x: Tensor) -> dict[str, float]:
     return found
 
 
+def gradients(net: SpikingNetwork, x: Tensor, labels: Tensor) -> dict[str, float]:
+    """The largest relative error of a parameter's gradient, and the slope of the fused gradients on the plain ones, all
+    parameters weighing alike: 1 where rounding has no bias."""
+    plain = copy.deepcopy(net)
+    for layer in plain.layers:
+        layer.lif.backend = "torch"
+    for each in (net, plain):
+        each.zero_grad()
+        bitspike.count_loss(each(x).spikes, labels).backward()
+    pairs = [(p.grad.double(), q.grad.double()) for p, q in zip(net.parameters(), plain.parameters(), strict=True)]
+    worst = max(((p - q).norm() / q.norm().clamp(min=1e-30)).item() for p, q in pairs)
+    scaled = [(p / q.norm().clamp(min=1e-30), q / q.norm().clamp(min=1e-30)) for p, q in pairs]
+    slope = sum((p * q).sum() for p, q in scaled) / sum((q * q).sum() for _, q in scaled)
+    net.zero_grad()
+    return {"worst_gradient_error": worst, "gradient_slope": slope.item()}
+
+
 def networks(runs: list[Path], device: torch.device):
     """Name, network and batch of each."""
     generator = torch.Generator().manual_seed(0)
@@ -81,12 +100,24 @@ def networks(runs: list[Path], device: torch.device):
         yield str(run), load_run(run).to(device), [samples.batch(r)[0] for r in rows]
 
 
+def _line(name: str, mode: str, total: dict[str, float]) -> str:
+    line = (
+        f"{name:45.45} {mode:10} {total['neuron_steps']:>13,.0f} neuron-steps, {total['spikes']:>11,.0f} spikes: "
+        f"{total['flipped_neurons']:.0f} neurons differ, first within {total['farthest_from_theta']:.1e} of theta"
+    )
+    if "gradient_slope" in total:
+        line += f"; gradients {total['worst_gradient_error']:.1e}, slope {total['gradient_slope']:.5f}"
+    return line
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not torch.cuda.is_available():
+        raise SystemExit("exactness: needs a GPU; the tests compare small networks in Triton's interpreter")
+    device = torch.device("cuda")
     results = []
     for name, net, batches in networks(arguments.runs, device):
         set_dropout_key(net, torch.tensor(12345, device=device))
@@ -96,14 +127,15 @@ def main() -> None:
             for x in batches:
                 for key, value in compare(net, x).items():
                     total[key] = max(total.get(key, 0.0), value) if key.startswith("far") else total.get(key, 0) + value
+            if mode == "training":
+                size = net.layers[-1].synapse.out_features
+                steps = 1 if x.dtype == torch.uint8 or x.dim() > len(net.input_shape) + 1 else 0
+                total |= gradients(net, x, torch.arange(x.shape[steps], device=device) % size)
             results.append({"network": name, "mode": mode, **total})
-            print(
-                f"{name:60.60} {mode:10} {total['neuron_steps']:>14,.0f} neuron-steps {total['spikes']:>12,.0f} spikes "
-                f"{total['flipped_neurons']:>6.0f} neurons flipped, at most {total['farthest_from_theta']:.1e} from theta"
-            )
+            print(_line(name, mode, total))
     if arguments.json:
-        where = torch.cuda.get_device_name() if device.type == "cuda" else "Triton's interpreter"
-        arguments.json.write_text(json.dumps({"device": where, "torch": torch.__version__, "results": results}, indent=1))
+        made = {"command": " ".join(sys.argv), "device": torch.cuda.get_device_name(), "torch": torch.__version__}
+        arguments.json.write_text(json.dumps({**made, "results": results}, indent=1))
 
 
 if __name__ == "__main__":
