@@ -9,12 +9,14 @@ import torch
 import bitspike
 from bitspike.nn import fused
 from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.sharding import Shard
 
 pytest.importorskip("triton")
 from bitspike.ops.dropout import dropout as plain_dropout
+from bitspike.ops.fused.bookkeeping import gather_images, note_first_bad_, tally_
 from bitspike.ops.fused.dropout import dropout
 from bitspike.ops.fused.geometry import Grid, Synapse, aligned_grid, padded
-from bitspike.ops.fused.loss import count_loss, gather_images, note_first_bad_, tally_
+from bitspike.ops.fused.loss import count_loss
 from bitspike.ops.fused.products import (
     Tiles,
     fold,
@@ -194,6 +196,105 @@ def test_spikes_are_the_plain_modules_and_gradients_too(case, recompute, size):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
 
 
+def agree(net, plain, x):
+    """The same spikes and, where the network learns, the same gradients."""
+    out, hidden = outputs(net, x)
+    wanted = plain.run(x)
+    for got, layer in zip((*hidden.spikes(), out.spikes), wanted, strict=True):
+        assert torch.equal(got, layer.spikes)
+    if out.spikes.requires_grad:
+        towards = rand(*out.spikes.shape, seed=6) - 0.5
+        for spikes in (out.spikes, wanted[-1].spikes):
+            (spikes * towards).sum().backward()
+        for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
+            assert off(p.grad, q.grad) < CLOSE, name
+    for (name, p), q in zip(net.named_buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(
+    "laid_out",
+    [
+        lambda x: torch.cat([x, x], 3)[..., 14:],  # a crop
+        lambda x: torch.cat([x, x])[::2],
+        lambda x: x.to(memory_format=torch.channels_last),
+        lambda x: x[:1].expand(3, -1, -1, -1),
+    ],
+)
+def test_images_may_lie_anyhow(laid_out):
+    settings = {**IMAGE, "norm": "step"}
+    net, plain = network(CONV, (3, 14, 14), **settings), plainly(network(CONV, (3, 14, 14), **settings))
+    agree(net, plain, laid_out(batch("image", (3, 14, 14))))
+
+
+def test_weights_may_lie_anyhow():
+    def turned(net):
+        net.to(memory_format=torch.channels_last)
+        for layer in net.layers:
+            if layer.synapse.weight.dim() == 2:
+                layer.synapse.weight = torch.nn.Parameter(layer.synapse.weight.detach().t().contiguous().t())
+        return net
+
+    settings = {**IMAGE, "norm": "step"}
+    net, plain = (turned(network(CONV, (3, 14, 14), **settings)) for _ in range(2))
+    agree(net, plainly(plain), batch("image", (3, 14, 14)))
+
+
+def test_images_far_from_zero_keep_their_gradients():
+    settings = {**IMAGE, "norm": "step", "theta": [0.5, 0.7, 1.0]}
+    net, plain = network(CONV, (1, 14, 14), **settings), plainly(network(CONV, (1, 14, 14), **settings))
+    x = 30 + 0.05 * rand(4, 1, 14, 14)
+    for each in (net, plain):
+        loss = (outputs(each, x)[0] if each is net else each(x)).spikes
+        (loss * (rand(*loss.shape, seed=6) - 0.5)).sum().backward()
+    assert off(net.layers[0].norm.weight.grad, plain.layers[0].norm.weight.grad) < max(CLOSE, 1e-3)
+
+
+def test_norms_and_dropouts_follow_their_own_mode():
+    settings = {**IMAGE, "norm": "step", "dropout": 0.5}
+    x = batch("image", (1, 14, 14))
+    net, plain = network(CONV, (1, 14, 14), **settings), plainly(network(CONV, (1, 14, 14), **settings))
+    for each in (net, plain):  # statistics are taken again, for evaluation
+        each.eval()
+        for layer in each.layers[:-1]:
+            layer.norm.train()
+    with torch.no_grad():
+        agree(net, plain, x)
+    for each in (net, plain):
+        each.train()
+        each.layers[-1].dropout.eval()
+    agree(net, plain, x)
+
+
+def test_evaluation_keeps_nothing_for_backward(monkeypatch):
+    from bitspike.ops.fused import chain
+
+    kept = []
+    real = chain.scan_forward
+    monkeypatch.setattr(chain, "scan_forward", lambda *a, **k: kept.append(k["save"]) or real(*a, **k))
+    net = network("30-40-10", (30,), theta=2.0)
+    with torch.no_grad():
+        outputs(net, batch("counts", (30,)))
+    outputs(net, batch("counts", (30,)))
+    assert kept == [False, True]
+
+
+def test_pools_in_a_row_of_a_first_layer():
+    net, plain = (network("4Conv3-AP2-AP2-16Dense10", (1, 11, 11), theta=0.6, steps=4) for _ in range(2))
+    agree(net, plainly(plain), batch("image", (1, 11, 11)))
+
+
+def test_a_map_of_one_place_keeps_its_shape():
+    net, plain = (network("4Conv5-8Conv3-8Dense10", (1, 7, 7), theta=[0.6, 0.5, 0.5], steps=4) for _ in range(2))
+    agree(net, plainly(plain), batch("image", (1, 7, 7)))
+
+
+def test_one_value_a_channel_cannot_be_normalized():
+    net = network("4Conv5-8Conv3-8Dense10", (1, 7, 7), norm="step", steps=4)
+    with pytest.raises(ValueError, match=r"more than (one|1) value"):
+        outputs(net, batch("image", (1, 7, 7), 1))
+
+
 def test_evaluation_uses_the_running_averages():
     notation, shape, kind, settings = CASES["image, norm a step, dropout"]
     net, plain = network(notation, shape, **settings).eval(), plainly(network(notation, shape, **settings)).eval()
@@ -244,6 +345,40 @@ def test_what_is_not_fused_says_why(settings, x, reason):
     assert reason in net.unfused(batch(x, (30,)))
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda layer: layer.register_forward_hook(lambda *a: None), "hooks of its own"),
+        (lambda layer: layer.lif.register_forward_pre_hook(lambda *a: None), "hooks of its own"),
+        (lambda layer: setattr(layer.lif, "theta", torch.ones(40, device=DEVICE)), "threshold for each neuron"),
+        (lambda layer: setattr(layer.dropout, "shard", Shard(0, 1, 2, lambda t: t)), "dropout with other processes"),
+        (lambda layer: layer.half(), "weights of torch.float16"),
+    ],
+)
+def test_changed_layers_are_not_fused(change, reason):
+    net = bitspike.build("30-40-10", (30,), dropout=0.1).to(DEVICE)
+    change(net.layers[0])
+    assert reason in net.unfused(batch("counts", (30,)))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda layer: setattr(layer.norm, "momentum", 1.0), "momentum 1"),
+        (lambda layer: layer.norm.eval(), "evaluation mode"),
+        (lambda layer: setattr(layer.norm, "shard", Shard(0, 1, 2, lambda t: t)), "statistics with other processes"),
+        (lambda layer: setattr(layer.synapse, "padding", (1, 1)), "padding"),
+        (lambda layer: setattr(layer.pools[0], "stride", 1), "plain average"),
+        (lambda layer: setattr(layer.dropout, "p", 0.5), "dropout on a convolution"),
+    ],
+)
+def test_changed_convolutions_are_not_fused(change, reason):
+    net = bitspike.build(CONV, (1, 14, 14), norm="step").to(DEVICE)
+    assert net.unfused(batch("image", (1, 14, 14))) is None
+    change(net.layers[1])
+    assert reason in net.unfused(batch("image", (1, 14, 14)))
+
+
 def test_other_pools_and_one_real_layer_are_not_fused(monkeypatch):
     net = bitspike.build("4Conv3-MP2-8Conv3-MP2-32Dense10", (1, 14, 14)).to(DEVICE)
     assert "other pools" in net.unfused(batch("image", (1, 14, 14)))
@@ -268,7 +403,7 @@ def test_dropout_is_the_plain_one_both_ways():
 
 def test_the_count_loss_is_the_plain_one():
     spikes = (rand(133, 7, 11) < 0.4).float().requires_grad_()
-    labels = torch.arange(7, device=DEVICE)
+    labels = torch.arange(14, device=DEVICE).view(7, 2)[:, 0] % 11
     loss, rights = count_loss(spikes, labels, int(133 * 0.8), int(133 * 0.2))
     assert torch.equal(rights == 1, spikes.sum(0).argmax(1) == labels)
     plain = bitspike.count_loss(spikes, labels)
@@ -296,9 +431,13 @@ def test_the_first_bad_iteration_stays():
     assert first.tolist() == [-1, 7, 4, 7]
 
 
-def test_images_are_gathered_as_plainly():
-    values = (rand(6, 1, 5, 7) * 256).to(torch.uint8)
-    labels, rows = torch.arange(6, device=DEVICE) * 3, torch.tensor([5, 0, 0, 3], device=DEVICE)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_images_are_gathered_as_plainly(dtype):
+    values = (rand(6, 1, 5, 7) * 256).to(torch.uint8)[..., 1:]
+    labels, rows = (
+        torch.arange(6, device=DEVICE) * 3,
+        torch.tensor([5, 9, 0, 9, 0, 9, 3], device=DEVICE, dtype=dtype)[::2],
+    )
     images, chosen = gather_images(values, labels, rows)
     assert torch.equal(images, values[rows].float().div_(255))
     assert torch.equal(chosen, labels[rows])

@@ -7,12 +7,15 @@ import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from bitspike.cli.app import AsJson, app, bars
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Device(StrEnum):
@@ -37,7 +40,11 @@ def bench(
     ] = "all",
     device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.auto,
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for the rounds of one case.")] = 20.0,
-    out: Annotated[Path | None, typer.Option(help="Folder for bench.json and its pictures.")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=2, help="Time so many networks trained together against one, in place of other libraries."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for bench.json and its pictures, or seeds.json.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Time whole training steps against other libraries, in turns: median, spread, memory, kernels, the floor."""
@@ -51,6 +58,10 @@ def bench(
 
     keep_freed_memory()
     chosen = choose_device(device.value)
+    command = shlex.join(["bitspike", *sys.argv[1:]])
+    if seeds is not None:
+        _bench_seeds(case or [], seeds, chosen, seconds, command, out, as_json)
+        return
     cases, peers = choose(case or [], chosen.type), named(against)
 
     def save(result: Result) -> None:
@@ -58,7 +69,6 @@ def bench(
             write_text(out / "bench.json", json.dumps(result, indent=1) + "\n")
 
     with bars() as begin:
-        command = shlex.join(["bitspike", *sys.argv[1:]])
         result = run(Plan(cases, peers, chosen, seconds, command, begin=begin, done=save))
     if out is not None:
         from bitspike.bench.picture import draw
@@ -68,3 +78,21 @@ def bench(
         typer.echo(json.dumps(result, indent=2))
     else:
         show(result, Console())
+
+
+def _bench_seeds(
+    names: list[str], seeds: int, device: torch.device, seconds: float, command: str, out: Path | None, as_json: bool
+) -> None:
+    from bitspike.bench.seeds import choose_steps, compare, lines
+    from bitspike.files import write_text
+
+    cases = choose_steps(names, device.type)
+    with bars() as begin:
+        result = compare(cases, seeds, device, seconds, command, begin)
+    if out is not None:
+        write_text(out / "seeds.json", json.dumps(result, indent=1) + "\n")
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+        return
+    for line in lines(result):
+        typer.echo(line)

@@ -67,6 +67,10 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run's folder (default: runs/NAME).")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of weights, order and dropout.")] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Train so many times, with seeds seed, seed+1, ...")] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="Train the trials side by side: equal numbers, and on a GPU in less time."),
+    ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs.")] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     graph: Annotated[
@@ -86,6 +90,8 @@ def train(
     from bitspike.ops.buffers import keep_freed_memory
     from bitspike.train.world import World
 
+    if together and trials is None:
+        raise ValueError("--together trains several trials side by side; say how many with --trials N")
     keep_freed_memory()
     settings = list(set_ or [])
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
@@ -101,7 +107,10 @@ def train(
             progress=told.begin,
             started=told.started,
         )
-        summary = train_run(spec, out, setting) if trials is None else train_trials(spec, out, trials, setting)
+        if trials is None:
+            summary = train_run(spec, out, setting)
+        else:
+            summary = train_trials(spec, out, trials, setting, together=together)
     if summary is None:
         if World.rank_here() == 0:
             say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
@@ -273,8 +282,9 @@ class _Told:
     def epoch_ends(self, row: Mapping[str, Any]) -> None:
         on = "test" if "test_accuracy" in row else "valid"
         timing = row["timing"]
+        whose = f"trial {row['trial']}  " if "trial" in row else ""
         self.say(
-            f"epoch {row['epoch']:>3}  train {row['train_accuracy']:6.2%}  "
+            f"{whose}epoch {row['epoch']:>3}  train {row['train_accuracy']:6.2%}  "
             f"{on} {_figures(row[f'{on}_accuracy'], row[f'{on}_loss'], row)}  "
             f"{_seconds(timing)}"
         )

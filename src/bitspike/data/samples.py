@@ -45,7 +45,7 @@ class Images:
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
         if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
-            from bitspike.ops.fused.loss import gather_images
+            from bitspike.ops.fused.bookkeeping import gather_images
 
             return gather_images(self.values, self.labels, rows)
         values = self.values[rows]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import (
     FREE,
     Setting,
+    Split,
     build_network,
     check_fit,
     choose_task,
@@ -25,11 +28,13 @@ from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
 from bitspike.files import locked, write_text
+from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights
 from bitspike.train.evaluation import Evaluation, evaluate
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast, reproducible
 from bitspike.train.run_folder import RunFolder
+from bitspike.train.together import Chorus, run_together
 from bitspike.train.world import World, joined
 
 
@@ -93,32 +98,58 @@ def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] |
         return _train(spec, out, setting, world)
 
 
+@dataclass(frozen=True, slots=True)
+class _Material:
+    """What a run learns from: the data set, and its parts on the device."""
+
+    data: Dataset
+    parts: Mapping[Split, Samples]
+
+
+def _open(spec: Experiment, setting: Setting) -> Dataset:
+    return open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
+
+
+def _fitting_network(spec: Experiment, data: Dataset) -> SpikingNetwork:
+    net = build_network(spec, data.shape)
+    check_fit(spec, net, data)
+    return net
+
+
+def _on_device(spec: Experiment, data: Dataset, setting: Setting) -> _Material:
+    return _Material(data, {name: part.to(setting.device) for name, part in splits(spec, data).items()})
+
+
+def _trainer(
+    spec: Experiment, net: SpikingNetwork, material: _Material, folder: RunFolder, setting: Setting, world: World
+) -> Trainer:
+    return Trainer(
+        net,
+        spec.net.schedules(len(net.layers)),
+        choose_task(spec, len(net.layers)),
+        material.parts["train"],
+        material.parts["test" if spec.train.protocol == "paper" else "valid"],
+        spec.train,
+        folder,
+        seed=spec.seed,
+        repeat=spec.data.repeat,
+        identity=identity(spec, material.data),
+        world=world,
+        listener=setting.listener,
+        graph=setting.graph == "auto",
+    )
+
+
 def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[str, Any] | None:
     folder = RunFolder(out)
     with reproducible(spec.train.precision):
         done = _prepare(spec, folder, setting, world)
         if done is not None:
             return done
-        data = open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
-        net = build_network(spec, data.shape)
-        check_fit(spec, net, data)
-        parts = {name: part.to(setting.device) for name, part in splits(spec, data).items()}
-        chooser = parts["test" if spec.train.protocol == "paper" else "valid"]
-        trainer = Trainer(
-            net,
-            spec.net.schedules(len(net.layers)),
-            choose_task(spec, len(net.layers)),
-            parts["train"],
-            chooser,
-            spec.train,
-            folder,
-            seed=spec.seed,
-            repeat=spec.data.repeat,
-            identity=identity(spec, data),
-            world=world,
-            listener=setting.listener,
-            graph=setting.graph == "auto",
-        )
+        data = _open(spec, setting)
+        net = _fitting_network(spec, data)
+        material = _on_device(spec, data, setting)
+        trainer = _trainer(spec, net, material, folder, setting, world)
         with _alone(folder, world):
             if (done := _prepare(spec, folder, setting, world)) is not None:  # another may have been here since
                 return done
@@ -130,13 +161,54 @@ def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[
             ended = trainer.run()
             if ended == "interrupted":
                 return None
-            return _summarize(spec, data, trainer, parts["test"], ended, setting, world)
+            return _summarize(spec, material, trainer, ended, setting, world)
+
+
+def _train_together(specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting) -> list[dict[str, Any]] | None:
+    """All that are not complete side by side, on one copy of the data; None if they were interrupted."""
+    world, chorus, folders = World(), Chorus(setting.listener, len(specs)), [RunFolder(out) for out in outs]
+    with ExitStack() as held:
+        held.enter_context(reproducible(specs[0].train.precision))
+        done = {i: _prepare(spec, folders[i], setting, world) for i, spec in enumerate(specs)}
+        materials: dict[int, _Material] = {}
+        trainers: dict[int, Trainer] = {}
+        for i in (i for i, summary in done.items() if summary is None):
+            spec = specs[i]
+            drawn = spec.data.name == "coding"  # by the seed; other data is the same for all
+            shared = None if drawn else next(iter(materials.values()), None)
+            data = _open(spec, setting) if shared is None else shared.data
+            net = _fitting_network(spec, data)
+            materials[i] = shared or _on_device(spec, data, setting)
+            told = replace(setting, listener=chorus.voice(i))
+            trainers[i] = _trainer(spec, net, materials[i], folders[i], told, world)
+        for i in trainers:
+            held.enter_context(_alone(folders[i], world))
+        done = {i: _prepare(spec, folders[i], setting, world) for i, spec in enumerate(specs)}  # as in _train
+        trainers = {i: trainer for i, trainer in trainers.items() if done[i] is None}
+        for trainer in trainers.values() if setting.resume else ():
+            trainer.resume()
+        for i, trainer in trainers.items():
+            _begin(specs[i], folders[i], world)
+            setting.started(specs[i], materials[i].data, trainer.net, outs[i])
+        endings = dict(zip(trainers, run_together(list(trainers.values())) if trainers else (), strict=True))
+        for i, ended in endings.items():
+            if ended != "interrupted":
+                more = {"together": len(trainers)}
+                done[i] = _summarize(specs[i], materials[i], trainers[i], ended, setting, world, more)
+    found = [summary for summary in done.values() if summary is not None]
+    return found if len(found) == len(specs) else None
 
 
 def _summarize(
-    spec: Experiment, data: Dataset, trainer: Trainer, test: Samples, ended: str, setting: Setting, world: World
+    spec: Experiment,
+    material: _Material,
+    trainer: Trainer,
+    ended: str,
+    setting: Setting,
+    world: World,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    progress, folder = trainer.progress, trainer.folder
+    progress, folder, data, test = trainer.progress, trainer.folder, material.data, material.parts["test"]
     world.wait()
     began = time.perf_counter()
     result = _test(spec, trainer, test, setting, world) if progress.best_epoch else None
@@ -171,6 +243,7 @@ def _summarize(
         "seconds": round(progress.seconds, 3),
         "test_seconds": round(time.perf_counter() - began, 3),
         "peak_memory_mb": peak_memory_mb(setting.device),
+        **(more or {}),
     }
     if world.first:
         folder.write_summary(summary)
@@ -192,28 +265,56 @@ def unlike_preset(spec: Experiment, data: Dataset) -> list[str]:
     return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *FREE[2:]))
 
 
-def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> dict[str, Any] | None:
-    """`trials` runs with seeds seed, seed + 1, ...; best, mean and sample sigma of their accuracies."""
+def train_trials(
+    spec: Experiment, out: Path, trials: int, setting: Setting, *, together: bool = False
+) -> dict[str, Any] | None:
+    """`trials` runs with seeds seed, seed + 1, ...; best, mean and sample sigma of their accuracies.
+
+    With `together` they are trained side by side in one process: each comes to the same numbers, but its seconds and
+    its peak memory are those of all (its summary says of how many).
+    """
     if (out / "experiment.toml").is_file():
         raise ValueError(f"{out} holds a single run; choose another --out for trials")
     if spec.seed + trials > 2**32:
         raise ValueError(f"--trials {trials}: seeds must be below 2**32, but the first is {spec.seed}")
+    specs = [spec.model_copy(update={"seed": spec.seed + trial}) for trial in range(trials)]
+    outs = [out / f"trial-{trial}" for trial in range(trials)]
+    if together:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ValueError("--together trains all trials in one process, but torchrun started several; use one way")
+        done = _train_together(specs, outs, setting)
+    else:
+        done = _train_in_turn(specs, outs, setting)
+    if done is None:
+        return None
+    summary = _summarize_trials(spec, done, setting)
+    if World.rank_here() == 0:
+        RunFolder(out).write_summary(summary)
+    return summary
+
+
+def _train_in_turn(specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting) -> list[dict[str, Any]] | None:
     done = []
     with joined(setting.device) as world:  # once: torchrun's store holds the addresses of the first time
-        for trial in range(trials):
-            seeded = spec.model_copy(update={"seed": spec.seed + trial})
-            summary = _train(seeded, out / f"trial-{trial}", setting, world)
+        for spec, out in zip(specs, outs, strict=True):
+            summary = _train(spec, out, setting, world)
             if summary is None:
                 return None
             done.append(summary)
+    return done
+
+
+def _summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], setting: Setting) -> dict[str, Any]:
     accuracies = [summary["accuracy"] for summary in done]
     known = [accuracy for accuracy in accuracies if accuracy is not None]  # a trial may end before its first epoch does
-    together = {
+    seconds = [summary["seconds"] for summary in done]
+    at_once = any("together" in summary for summary in done)  # then each has the seconds of all
+    return {
         "experiment": spec.name,
         "data": done[0]["data"],
         "edition": done[0]["edition"],
         "protocol": spec.train.protocol,
-        "trials": trials,
+        "trials": len(done),
         "seeds": [summary["seed"] for summary in done],
         "accuracies": accuracies,
         "best": max(known, default=None),
@@ -225,8 +326,5 @@ def train_trials(spec: Experiment, out: Path, trials: int, setting: Setting) -> 
         "warnings": [warning for summary in done for warning in summary["warnings"]],
         "command": setting.command,
         "versions": done[0]["versions"],
-        "seconds": round(sum(summary["seconds"] for summary in done), 3),
+        "seconds": round(max(seconds) if at_once else sum(seconds), 3),
     }
-    if World.rank_here() == 0:
-        RunFolder(out).write_summary(together)
-    return together

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,51 +34,79 @@ def refusal(layers: list[Block], x: Tensor) -> str | None:
     if len(layers) == 1 and x.dtype != torch.uint8:
         return "one layer on real numbers has nothing to fuse"
     for i, block in enumerate(layers):
-        if reason := _refused(block, i, len(layers), counts=x.dtype == torch.uint8):
-            return f"layer {i + 1} {reason}"
+        own = i == 0 and x.dtype != torch.uint8  # a first layer on real numbers is computed by its own modules
+        reasons = [*_unlike_block(block), *_unlike_neurons(block, last=i == len(layers) - 1)]
+        reasons += [] if own else [*_unlike_synapse(block), *_unlike_norm(block)]
+        if reasons:
+            return f"layer {i + 1} {reasons[0]}"
     return None
 
 
-def _refused(block: Block, i: int, count: int, *, counts: bool) -> str | None:
-    last, plain = i == count - 1, i == 0 and not counts  # a first layer on real numbers is computed by its own modules
+def _unlike_block(block: Block) -> Iterator[str]:
+    """A fused block is a Block without hooks, whose dropout, if any, is on a dense layer and drawn by this process."""
+    if type(block) is not Block or any(m._forward_hooks or m._forward_pre_hooks for m in block.modules()):
+        yield "has a forward pass or hooks of its own"
+    if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
+        yield "has dropout on a convolution"
+    if block.dropout.p > 0 and block.dropout.shard is not None:
+        yield "shares its dropout with other processes"
+    if block.synapse.weight.dtype != torch.float32:
+        yield f"has weights of {block.synapse.weight.dtype}"
+
+
+def _unlike_neurons(block: Block, *, last: bool) -> Iterator[str]:
+    """Neurons of a hidden layer are plain LIF with one threshold and one fixed decay; those of the last are any."""
     lif = block.lif
     if lif.backend != "auto":
-        return f"asks for backend {lif.backend!r}"
-    if not last and (
-        type(lif) is not LIF or lif.adaptation is not None or lif.beta.dim() > 0 or lif.beta.requires_grad
-    ):
-        return "has recurrent, adaptive or learnt neurons"
-    weight = block.synapse.weight
-    if weight.dtype != torch.float32:
-        return f"has weights of {weight.dtype}"
-    if last and not isinstance(block.synapse, BinaryLinear):
-        return "is the last and not dense"
-    if plain:
-        return None
-    if not block.synapse.binary:
-        return "has real weights"
-    if isinstance(block.synapse, BinaryConv2d):
-        if reason := _refused_convolution(block.synapse):
-            return reason
-        pools = list(block.pools)
-        if len(pools) > 1 or not all(isinstance(pool, nn.AvgPool2d) for pool in pools):
-            return "has other pools than one average"
+        yield f"asks for backend {lif.backend!r}"
+    if last:
+        if not isinstance(block.synapse, BinaryLinear):
+            yield "is the last and not dense"
+        return
+    if type(lif) is not LIF or lif.adaptation is not None or lif.beta.dim() or lif.beta.requires_grad:
+        yield "has recurrent, adaptive or learnt neurons"
+    if lif.theta.dim() or lif.theta_grad.dim():
+        yield "has a threshold for each neuron"
+
+
+def _unlike_synapse(block: Block) -> Iterator[str]:
+    """A fused synapse is binary: dense without pools, or a plain convolution and at most one plain average pool."""
+    synapse = block.synapse
+    if not synapse.binary:
+        yield "has real weights"
+    if len(block.pools) > (1 if isinstance(synapse, BinaryConv2d) else 0):
+        yield "has several pools"
+    if not all(_is_plain_average(pool) for pool in block.pools):
+        yield "has other pools than a plain average"
+    if not isinstance(synapse, BinaryConv2d):
+        return
+    plain = synapse.stride == (1, 1) and synapse.dilation == (1, 1) and synapse.groups == 1
+    if not plain or synapse.padding not in ((0, 0), "valid") or synapse.bias is not None:
+        yield "has a convolution with stride, padding, dilation, groups or bias"
+
+
+def _is_plain_average(pool: nn.Module) -> bool:
+    return (
+        isinstance(pool, nn.AvgPool2d)
+        and isinstance(pool.kernel_size, int)
+        and pool.stride == pool.kernel_size
+        and pool.padding == 0
+        and not pool.ceil_mode
+        and pool.divisor_override is None
+    )
+
+
+def _unlike_norm(block: Block) -> Iterator[str]:
+    """A fused batch norm has parameters and running averages, and its statistics in this process."""
     norm = block.norm
-    if norm is not None:
-        if norm.shard is not None:
-            return "shares its statistics with other processes"
-        if norm.momentum is None or not norm.track_running_stats or norm.weight is None:
-            return "has a batch norm without momentum or parameters"
-        if not norm.training and torch.is_grad_enabled():
-            return "has a batch norm in evaluation mode, and gradients are on"
-    return None
-
-
-def _refused_convolution(conv: BinaryConv2d) -> str | None:
-    plain = conv.stride == (1, 1) and conv.dilation == (1, 1) and conv.groups == 1 and not any(conv.padding)
-    if not plain or conv.bias is not None:
-        return "has a convolution with stride, padding, dilation, groups or bias"
-    return None
+    if norm is None:
+        return
+    if norm.shard is not None:
+        yield "shares its statistics with other processes"
+    if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:
+        yield "has a batch norm without parameters, without running averages or with momentum 1"
+    if not norm.training and torch.is_grad_enabled():
+        yield "has a batch norm in evaluation mode, and gradients are on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +129,7 @@ class HiddenSpikes:
         from bitspike.ops.fused.products import unpack_bits
 
         whole = [unpack_bits(bits, grid) for bits, grid in zip(self.bits, self.grids, strict=True)]
-        flat = [z if z.shape[2] * z.shape[3] > 1 else z.flatten(1) for z in whole]
+        flat = [z.flatten(1) if grid.dense else z for z, grid in zip(whole, self.grids, strict=True)]
         return tuple(z.view(self.steps, -1, *z.shape[1:]) for z in flat)
 
 
@@ -110,32 +139,35 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
 
     counts = x.dtype == torch.uint8
     static = steps is not None
+    x = x.contiguous()
     time, batch = (steps or 1, len(x)) if static else (x.shape[0], x.shape[1])
-    shapes = _shapes(layers, x.shape[1:] if static else x.shape[2:])
+    shape = x.shape[1:] if static else x.shape[2:]
+    first = None if counts else _first_current(layers[0], x, steps)
+    shapes = _shapes(layers, shape, None if first is None else first.shape[1 if static else 2 :])
     grids = _grids(layers, shapes)
     key = _key(layers, x.device)
     links: list[Link | None] = [
         None if i == 0 and not counts else _link(block, _source(i, shapes, grids)) for i, block in enumerate(layers)
     ]
     hidden = tuple(_hidden(block, i, grids[i], links[i], key) for i, block in enumerate(layers[:-1]))
-    if counts:
-        entry = x.contiguous()
-    else:
-        entry = _first_current(layers[0], x, steps, shapes[0])
-        entry = entry if static else _channels_last(entry, grids[0])
+    entry = x if first is None else first.contiguous() if static else _channels_last(first, grids[0])
     current, bits = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
     _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     last = layers[-1]
-    if last.dropout.p > 0 and last.training:
+    if _drops(last):
         from bitspike.ops.fused.dropout import dropout
 
         current = dropout(current, last.dropout.p, key, last.dropout.layer)
     return last.lif(current), HiddenSpikes(bits, tuple(grids), time)
 
 
+def _drops(block: Block) -> bool:
+    return block.dropout.p > 0 and block.training and block.dropout.training
+
+
 def _key(layers: list[Block], device: torch.device) -> Tensor:
     """What masks are drawn from: the key set for training, or a new one from PyTorch's generator."""
-    drops = [block.dropout for block in layers if block.training and block.dropout.p > 0]
+    drops = [block.dropout for block in layers if _drops(block)]
     for drop in drops:
         if drop.key is not None:
             return drop.key
@@ -144,11 +176,14 @@ def _key(layers: list[Block], device: torch.device) -> Tensor:
     return torch.randint(2**63 - 1, (), device=device)
 
 
-def _shapes(layers: list[Block], shape: torch.Size) -> list[tuple[int, int, int]]:
-    """Channels, height and width before each layer and after the last."""
+def _shapes(layers: list[Block], shape: torch.Size, first: torch.Size | None) -> list[tuple[int, int, int]]:
+    """Channels, height and width before each layer and after the last; `first`: of layer 1's current, if known."""
     c, h, w = shape if len(shape) == 3 else (shape.numel(), 1, 1)
     found = [(c, h, w)]
-    for block in layers:
+    if first is not None:
+        c, h, w = first if len(first) == 3 else (first.numel(), 1, 1)
+        found.append((c, h, w))
+    for block in layers[len(found) - 1 :]:
         if isinstance(block.synapse, BinaryConv2d):
             kh, kw = block.synapse.kernel_size
             pool = _pool(block)
@@ -171,7 +206,10 @@ def _grids(layers: list[Block], shapes: list[tuple[int, int, int]]) -> list[Grid
     from bitspike.ops.fused.geometry import aligned_grid
 
     return [
-        aligned_grid(*shapes[i + 1], _pool(reader), isinstance(reader.synapse, BinaryLinear))
+        replace(
+            aligned_grid(*shapes[i + 1], _pool(reader), isinstance(reader.synapse, BinaryLinear)),
+            dense=isinstance(layers[i].synapse, BinaryLinear),
+        )
         for i, reader in enumerate(layers[1:])
     ]
 
@@ -186,14 +224,15 @@ def _link(block: Block, source: Grid) -> Link:
     from bitspike.ops.fused.chain import Link
     from bitspike.ops.fused.geometry import Synapse
 
-    weight, clip = block.synapse.weight, block.synapse.clip
+    weight, clip = block.synapse.weight.contiguous(), block.synapse.clip
     if isinstance(block.synapse, BinaryConv2d):
         return Link(
             Synapse(source, weight.shape[0], weight.shape[2], weight.shape[3], _pool(block)), weight, None, clip
         )
     if source.height * source.width == 1 or weight.shape[1] == source.channels * source.height * source.width:
         shaped = weight.view(weight.shape[0], source.channels, source.height, source.width)
-        return Link(Synapse(source, weight.shape[0], source.height, source.width), shaped, block.synapse.bias, clip)
+        bias = None if block.synapse.bias is None else block.synapse.bias.contiguous()
+        return Link(Synapse(source, weight.shape[0], source.height, source.width), shaped, bias, clip)
     raise ValueError(f"fused: a dense layer of {weight.shape[1]} inputs does not fit {source}")
 
 
@@ -210,12 +249,12 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         lif.slope,
         quotient=1 if link is None else link.synapse.pool**2,
         bias=None if link is None else link.bias,
-        dropout=block.dropout.p if block.training else 0.0,
+        dropout=block.dropout.p if _drops(block) else 0.0,
         key=key,
         layer=block.dropout.layer,
     )
     norm = None if link is None or block.norm is None else _norm(block.norm)
-    return Hidden(neurons, norm, use_running=norm is not None and not block.training)
+    return Hidden(neurons, norm, use_running=block.norm is not None and not block.norm.training)
 
 
 def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
@@ -230,11 +269,11 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
 def _count_batches(layers: list[Block], steps: int) -> None:
     """Batch norm's own count of what it has seen, for layers whose statistics the chain took."""
     for block in layers:
-        if block.norm is not None and block.training and block.norm.num_batches_tracked is not None:
+        if block.norm is not None and block.norm.training and block.norm.num_batches_tracked is not None:
             block.norm.num_batches_tracked.add_(1 if isinstance(block.norm, SharedBatchNorm2d) else steps)
 
 
-def _first_current(block: Block, x: Tensor, steps: int | None, shape: tuple[int, int, int]) -> Tensor:
+def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
     """Layer 1's current by its own modules: on real numbers, whose sums round, the order of operations is theirs."""
     own = _has_own_backward(block, x, steps)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
@@ -248,9 +287,10 @@ def _first_current(block: Block, x: Tensor, steps: int | None, shape: tuple[int,
         return current
     from bitspike.ops.fused.entry import attach
 
-    link, norm = _link(block, _source(0, [shape], [])), block.norm
+    shape = x.shape[1:]
+    link, norm = _link(block, _source(0, [(shape[0], shape[1], shape[2])], [])), block.norm
     parameters = None if norm is None else (norm.weight, norm.bias, norm.eps)
-    return attach(current, before, x, link.synapse, link.weight, link.clip, parameters)
+    return attach(current, before.contiguous(), x, link.synapse, link.weight, link.clip, parameters)
 
 
 def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
@@ -260,7 +300,7 @@ def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
         and torch.is_grad_enabled()
         and not x.requires_grad
         and isinstance(block.synapse, BinaryConv2d)
-        and _refused(block, 0, 2, counts=True) is None
+        and not any((*_unlike_synapse(block), *_unlike_norm(block)))
         and (block.norm is None or isinstance(block.norm, StepBatchNorm2d))
     )
 
@@ -275,4 +315,4 @@ def _channels_last(current: Tensor, grid: Grid) -> Tensor:
 def _as_shape(counts: Tensor, grid: Grid) -> Tensor:
     """Counts `[B, neurons]` as `[B, C, H, W]`, or `[B, N]` of a dense layer."""
     shaped = counts.view(-1, grid.height, grid.width, grid.stride)[..., : grid.channels]
-    return shaped[:, 0, 0] if grid.height * grid.width == 1 else shaped.permute(0, 3, 1, 2)
+    return shaped[:, 0, 0] if grid.dense else shaped.permute(0, 3, 1, 2)

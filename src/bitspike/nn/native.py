@@ -50,7 +50,7 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
     dropping = block.dropout.p > 0 and block.training
     if dropping and not _can_draw(block.dropout):
         return None
-    packed = pack_inputs(x)
+    packed = pack_inputs(x, shape[1])
     if packed is None:
         return None
     mask = _mask(block.dropout, (len(x), *shape)) if dropping else None  # last: nothing is drawn in vain

@@ -43,6 +43,8 @@ class SpikingNetwork(nn.Module):
     def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        for i, layer in enumerate(layers):
+            layer.dropout.layer = i  # masks drawn from one key differ by layer
         self.input_shape = input_shape
         self.steps = steps
         self.notation = notation

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import torch
 
 OLDEST = (8, 0)  # compute capability: bfloat16 on the tensor cores
+_NEEDED = {"triton": (3, 4), "torch": (2, 8)}  # what the kernels are written for, and products with wide output
+
+
+def _number(package: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version(package).split("+")[0].split(".")[:2] if part.isdigit())
 
 
 @cache
 def _missing(device: torch.device) -> str | None:
     if find_spec("triton") is None:
         return "Triton is not installed"
+    for package, least in _NEEDED.items():
+        if _number(package) < least:
+            return f"{package} is {version(package)}, older than {least[0]}.{least[1]}"
     if device.type == "cuda":
+        if torch.version.hip:
+            return "the kernels are written for NVIDIA's GPUs"
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            return "TRITON_INTERPRET=1 keeps kernels on the CPU"
         if torch.cuda.get_device_capability(device) < OLDEST:
             return f"{torch.cuda.get_device_name(device)} is older than compute capability {OLDEST[0]}.{OLDEST[1]}"
         return None

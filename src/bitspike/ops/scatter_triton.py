@@ -44,7 +44,7 @@ def scatter_counts(
     pad: int = 1,
 ) -> Tensor:
     """As bitspike.ops.scatter.scatter_counts, bit for bit."""
-    batch, width = len(rows), padded(size, pad)
+    batch, width, rows = len(rows), padded(size, pad), rows.contiguous()
     out = torch.zeros(steps, batch, width, dtype=torch.uint8, device=index.device)
     grid = (batch, triton.cdiv(longest, _BLOCK))
     if batch and longest:

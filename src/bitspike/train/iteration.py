@@ -147,7 +147,7 @@ class Iteration:
     @torch.no_grad()
     def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
         if self.world.size == 1 and right.dtype == torch.float32 and fused_on_gpu(right.device):
-            from bitspike.ops.fused.loss import tally_
+            from bitspike.ops.fused.bookkeeping import tally_
 
             tally_(self.sums, loss, right)
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
 from bitspike.ops.checks import NotFiniteError
 from bitspike.schedules import Schedule
+from bitspike.train.capture import Captured
 from bitspike.train.checkpoint import load_checkpoint, save_checkpoint, save_weights
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import Evaluation, evaluate, fired
@@ -31,6 +33,8 @@ from bitspike.train.tasks import Task
 from bitspike.train.world import World
 
 __all__ = ["Listener", "Progress", "Trainer"]
+
+T = TypeVar("T")
 
 
 class Trainer:
@@ -74,11 +78,29 @@ class Trainer:
         )
         self.optimizer, self.bad, self.sums = self.work.optimizer, self.work.bad, self.work.sums
         self._expects_graph = graph and self.device.type == "cuda"
+        self._joint: Captured[Any] | None = None
+        self._graph_before: bool | str | None = None  # what `graph` was in the joint step that it has left
+
+    @property
+    def _captured(self) -> Captured[Any]:
+        return self._joint or self.work.captured
 
     @property
     def graph(self) -> bool | str:
         """True if iterations are replayed from a CUDA graph; else why not."""
-        return self.work.captured.recorded or self.work.captured.reason or "too few iterations to record one"
+        if self._graph_before is not None:
+            return self._graph_before
+        return self._captured.recorded or self._captured.reason or "too few iterations to record one"
+
+    def join(self, joint: Captured[Any]) -> None:
+        """From now on `joint` makes its iterations, together with those of other trainers."""
+        self._joint, self._graph_before = joint, None
+
+    def leave(self) -> None:
+        """Hold nothing of the joint step any more, so that its memory can be freed."""
+        self._graph_before = self.graph
+        self._joint = self.observed = None
+        self.optimizer.zero_grad(set_to_none=True)
 
     # One iteration
 
@@ -98,19 +120,27 @@ class Trainer:
             raise ValueError(f"Trainer: {left} iterations of the epoch are left, but step({count}); call begin_epoch()")
         for _ in range(count):
             self.observed = None  # frees its memory for the next, and in autograd the streams it was made on
-            self.observed = self.work.run(progress.iteration, progress.step)
-            self.annealing.passed()
-            progress.step += 1
-            progress.iteration += 1
+            self.took(self.work.run(progress.iteration, progress.step))
+
+    def took(self, observed: Observed) -> None:
+        """An iteration was made, and saw this."""
+        self.observed = observed
+        self.annealing.passed()
+        self.progress.step += 1
+        self.progress.iteration += 1
 
     def train_epoch(self) -> bool:
         """The rest of the epoch in work; False if it was interrupted (and saved)."""
+        return _driven(self._epoch(), partial(self.step, 1))
+
+    def _epoch(self) -> Generator[None, None, bool]:
+        """`train_epoch`, but each time it yields, whoever drives it makes the next iteration."""
         progress, count = self.progress, self.work.count
         if progress.iteration < count:  # a run resumed may only have to be evaluated
             self.begin_epoch()
         self.listener.epoch_begins(progress.epoch + 1, count, progress.iteration)
         while progress.iteration < count:
-            self.step(1)
+            yield
             watched = progress.step % self.config.watch_every == 0 or progress.iteration == 1
             self.listener.iteration(self._watch() if watched else None)
             due = time.perf_counter() - self._saved_at > 60 * self.config.checkpoint_minutes
@@ -125,7 +155,7 @@ class Trainer:
 
     def _tell_why_no_graph(self) -> None:
         """Once, and only where one could be expected."""
-        if self._expects_graph and (reason := self.work.captured.reason) is not None:
+        if self._expects_graph and (reason := self._captured.reason) is not None:
             self.listener.note(f"iterations are launched one by one, not as a CUDA graph: {reason}")
             self._expects_graph = False
 
@@ -164,6 +194,10 @@ class Trainer:
 
     def run(self) -> Ending:
         """Until the epochs are over, patience is, or the run is stopped."""
+        return _driven(self.course(), partial(self.step, 1))
+
+    def course(self) -> Generator[None, None, Ending]:
+        """`run`, but each time it yields, whoever drives it makes the next iteration; its errors belong in here."""
         config, progress = self.config, self.progress
         board = None
         if config.tensorboard and self.world.first:
@@ -177,7 +211,7 @@ class Trainer:
                 return ending  # it had ended, but was killed before it could say so
             while progress.epoch < config.epochs:
                 began = self._counted_to = time.perf_counter()
-                if not self.train_epoch():
+                if not (yield from self._epoch()):
                     return "interrupted"
                 row = self._end_epoch(began)
                 if board is not None:
@@ -218,7 +252,7 @@ class Trainer:
                 "train_seconds": trained - began,
                 "evaluate_seconds": now - trained,
                 # within a graph nothing can be timed
-                "data_share": None if self.work.captured.recorded else self.work.watch.seconds() / (trained - began),
+                "data_share": None if self._captured.recorded else self.work.watch.seconds() / (trained - began),
             },
         }
         self._notice_silence(result.dead, whole=True)
@@ -347,3 +381,17 @@ class Trainer:
         if not self.world.first:
             self.sums.zero_()
         self.work.forget()
+
+
+def _driven(course: Generator[None, None, T], step: Callable[[], object]) -> T:
+    """A step each time the course asks for one, until it returns; a step that fails does so within the course."""
+    try:
+        while True:
+            next(course)
+            try:
+                step()
+            except BaseException as error:
+                course.throw(error)
+    except StopIteration as end:
+        value: T = end.value
+        return value

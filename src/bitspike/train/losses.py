@@ -42,10 +42,11 @@ def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: floa
             f"count_loss: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
         )
     on, off = int(steps * correct), int(steps * incorrect)
-    if spikes.dtype == torch.float32 and fused_on_gpu(spikes.device):
-        from bitspike.ops.fused.loss import count_loss as fused
+    if spikes.dtype == torch.float32 and batch and fused_on_gpu(spikes.device):
+        from bitspike.ops.fused import loss as fused
 
-        return fused(spikes, labels, on, off)
+        if classes <= fused.MOST_CLASSES:
+            return fused.count_loss(spikes, labels, on, off)
     count = spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
     # as one_hot, which a GPU's deterministic mode makes of a sort
     right = labels[:, None] == torch.arange(classes, device=labels.device)

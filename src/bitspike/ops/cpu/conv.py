@@ -96,7 +96,7 @@ class _ConvPool(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         folded, bits, values = ctx.saved_tensors
         grad = grads[0].contiguous()
-        _geometry, layer = _layer(ctx.shape, folded, Packed(bits, values), ctx.size)
+        _geometry, layer = _layer(ctx.shape, folded, Packed(bits, values, 0), ctx.size)
         workers = _threads(layer)
         x = weight = None
         if ctx.needs_input_grad[1]:

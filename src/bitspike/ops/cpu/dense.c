@@ -16,7 +16,7 @@ enum { CACHE = 1 << 19 /* bytes of weights, and of scratch, that stay in a secon
 typedef struct {
     Scan scan; /* of batch * outputs neurons; its current is not used */
     int64_t batch, inputs, outputs;
-    int64_t columns; /* outputs, rounded up to 16: the length of a row of weights */
+    int64_t columns; /* at least outputs rounded up to 16: the length of a row of weights */
     const uint64_t *bits; /* [2, T, B, words] (pack.h) */
     const float *values;  /* [T, B, inputs], or NULL where all are 0 or 1: the second plane is not read then */
     const int16_t *weight; /* [inputs, columns]: -1 or 1, and 0 behind `outputs` */
@@ -170,28 +170,28 @@ EXPORT int dense_forward(const Dense *d, int threads, float *spikes, float *memb
 
 static FOR_EACH_CPU void backward_block(const Dense *d, int64_t b, int64_t n0, int64_t n, const Gradients *grad,
                                         const uint64_t *times, float *weight, float *bias, int32_t *list,
-                                        float *scratch, uint8_t *four, int64_t width)
+                                        float *scratch, uint8_t *four, int64_t apart)
 {
     const int64_t first = b * d->outputs + n0, steps = d->scan.steps;
     Block block;
     float sum[BLOCK + 16] = {0};
     load_block(&d->scan, first, n, &block);
     for (int64_t t = 0; t < steps; t++) {
-        float *row = scratch + t * width;
+        float *row = scratch + t * apart;
         make_current(d, t, b, n0, n, list, row);
         if (drops(d)) {
             if (t % 4 == 0)
-                keep_four(d, t / 4, first, n, four + t / 4 * width);
-            drop(four + t / 4 * width, t, d->scale, row, n);
+                keep_four(d, t / 4, first, n, four + t / 4 * apart);
+            drop(four + t / 4 * apart, t, d->scale, row, n);
         }
         advance(&block, row, n);
         copy(row, block.u, n);
     }
-    walk_back(&d->scan, first, n, grad, block.beta, scratch, width, scratch, width);
+    walk_back(&d->scan, first, n, grad, block.beta, scratch, apart, scratch, apart);
     for (int64_t t = 0; t < steps; t++) {
-        float *g = scratch + t * width;
+        float *g = scratch + t * apart;
         if (drops(d))
-            drop(four + t / 4 * width, t, d->scale, g, n);
+            drop(four + t / 4 * apart, t, d->scale, g, n);
         add(sum, g, n);
         if (grad->current)
             copy(grad->current + t * d->scan.neurons + first, g, n);
@@ -204,7 +204,7 @@ static FOR_EACH_CPU void backward_block(const Dense *d, int64_t b, int64_t n0, i
         if (e.ones + e.others == 0)
             continue;
         fetch(weight + i * d->columns + n0, n);
-        sum_all_rows(scratch, width, &e, sum, n);
+        sum_all_rows(scratch, apart, &e, sum, n);
         add(weight + i * d->columns + n0, sum, n);
     }
 }
@@ -233,7 +233,7 @@ EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, in
                           float *bias)
 {
     const int64_t steps = d->scan.steps, longest = d->inputs > steps ? d->inputs : steps;
-    const int64_t width = block_width(longest * (int64_t)sizeof(float), d->outputs);
+    const int64_t width = block_width(longest * (int64_t)sizeof(float), d->outputs), apart = width + 16;
     const int64_t blocks = (d->outputs + width - 1) / width;
     const int64_t planes = d->values ? 2 : 1;
     uint64_t *times = malloc((size_t)(planes * d->batch * d->inputs * WORDS(steps)) * sizeof(uint64_t));
@@ -244,8 +244,8 @@ EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, in
 #pragma omp parallel num_threads(threads) reduction(+ : failed)
     {
         int32_t *list = malloc((size_t)LIST_ROOM(longest) * sizeof(int32_t));
-        float *scratch = malloc((size_t)steps * (size_t)width * sizeof(float));
-        uint8_t *four = malloc((size_t)((steps + 3) / 4) * (size_t)width);
+        float *scratch = malloc((size_t)steps * (size_t)apart * sizeof(float));
+        uint8_t *four = malloc((size_t)((steps + 3) / 4) * (size_t)apart);
         failed += list == NULL || scratch == NULL || four == NULL;
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < blocks * groups; task++) {
@@ -254,7 +254,7 @@ EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, in
             for (int64_t b = group * d->batch / groups; list && scratch && four && b < end; b++)
                 backward_block(d, b, n0, rest < width ? rest : width, grad, times,
                                weight + group * d->inputs * d->columns, bias + group * d->columns, list, scratch, four,
-                               width);
+                               apart);
         }
         free(four);
         free(scratch);
@@ -262,4 +262,47 @@ EXPORT int dense_backward(const Dense *d, int threads, const Gradients *grad, in
     }
     free(times);
     return failed;
+}
+
+enum { TILE = 32 /* rows and columns turned at once, within a first-level cache */ };
+
+static FOR_EACH_CPU void turn_signs(const float *restrict signs, int64_t outputs, int64_t inputs, int64_t columns,
+                                    int64_t k0, int64_t k1, int16_t *restrict out)
+{
+    for (int64_t n0 = 0; n0 < columns; n0 += TILE)
+        for (int64_t k = k0; k < k1; k++)
+            for (int64_t n = n0; n < n0 + TILE && n < columns; n++)
+                out[k * columns + n] = n < outputs ? (int16_t)signs[n * inputs + k] : 0;
+}
+
+/* signs [outputs, inputs] to what `Dense` has as weight, [inputs, columns]. */
+EXPORT int dense_weight(const float *signs, int64_t outputs, int64_t inputs, int64_t columns, int threads, int16_t *out)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t k = 0; k < inputs; k += TILE)
+        turn_signs(signs, outputs, inputs, columns, k, k + TILE < inputs ? k + TILE : inputs, out);
+    return 0;
+}
+
+static FOR_EACH_CPU void turn_sums(const float *restrict parts, int64_t groups, int64_t inputs, int64_t columns,
+                                   int64_t n0, int64_t n1, float *restrict out)
+{
+    for (int64_t k0 = 0; k0 < inputs; k0 += TILE)
+        for (int64_t n = n0; n < n1; n++)
+            for (int64_t k = k0; k < k0 + TILE && k < inputs; k++) {
+                float sum = 0.0f;
+                for (int64_t g = 0; g < groups; g++)
+                    sum += parts[(g * inputs + k) * columns + n];
+                out[n * inputs + k] = sum;
+            }
+}
+
+/* parts [groups, inputs, columns], added up, to the gradient [outputs, inputs]. */
+EXPORT int dense_gradient(const float *parts, int64_t groups, int64_t outputs, int64_t inputs, int64_t columns,
+                          int threads, float *out)
+{
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t n = 0; n < outputs; n += TILE)
+        turn_sums(parts, groups, inputs, columns, n, n + TILE < outputs ? n + TILE : outputs, out);
+    return 0;
 }

@@ -17,6 +17,8 @@ from bitspike.ops.lif import LIFOutput, LIFState
 from bitspike.ops.lif_c import CGradients, CScan, Form, address, describe, threads
 
 _SHORT = 2**15 - 1  # signs that the kernel's 16 bits add up
+BUSY = 0.3  # the share of inputs that fire above which products of floats are faster
+_LARGE = 1 << 21  # weights that still stay near the processor; of more, fewer may fire
 _TASKS = 4  # a thread, at least, so that none waits long for the last
 
 
@@ -49,9 +51,12 @@ class Neurons(NamedTuple):
     keep_membrane: bool
 
 
-def pack_inputs(x: Tensor) -> Packed | None:
-    """Inputs `[T, B, K]` as `dense` takes them; None unless they are whole numbers whose sums are exact."""
-    return pack(x, x.shape[-1]) if x.shape[-1] <= _SHORT else None
+def pack_inputs(x: Tensor, outputs: int) -> Packed | None:
+    """Inputs `[T, B, K]` as `dense` takes them; None unless they are few, and whole numbers whose sums are exact."""
+    inputs = x.shape[-1]
+    packed = pack(x, inputs) if inputs <= _SHORT else None
+    limit = BUSY * min(1.0, _LARGE / (inputs * outputs)) * x.numel()
+    return packed if packed is not None and packed.events <= limit else None
 
 
 def dense(
@@ -84,8 +89,10 @@ class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, signs: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor | None, ...]:
         *scanned, form, packed, mask = rest
-        columns = -(-signs.shape[0] // 16) * 16
-        weight = F.pad(signs.to(torch.int16).t(), (0, columns - signs.shape[0])).contiguous()
+        columns = -(-(signs.shape[0] + 32) // 64) * 64 - 32  # never a power of two, whose rows would share cache sets
+        weight = torch.empty(signs.shape[1], columns, dtype=torch.int16)
+        held = signs.contiguous()
+        kernels().dense_weight(held.data_ptr(), *signs.shape, columns, _threads(form), weight.data_ptr())
         padded = None if bias is None else F.pad(bias, (0, columns - signs.shape[0]))
         kept = mask.kept if mask and isinstance(mask.kept, Tensor) else None
         ctx.save_for_backward(signs, weight, padded, *scanned, packed.bits, packed.values, kept)
@@ -96,7 +103,7 @@ class _Dense(torch.autograd.Function):
         last = float32(form.shape)
         _held, layer = _layer(ctx.form, weight, padded, scanned, packed, kept, ctx.mask)
         outputs = map(address, (spikes, membrane, last))
-        succeed("dense", kernels().dense_forward(ctypes.byref(layer), _threads(form, signs), *outputs))
+        succeed("dense", kernels().dense_forward(ctypes.byref(layer), _threads(form), *outputs))
         return spikes, membrane, last
 
     @staticmethod
@@ -104,8 +111,8 @@ class _Dense(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         signs, weight, padded, *scanned, bits, values, kept = ctx.saved_tensors
         form, (outputs, inputs) = ctx.form, signs.shape
-        _held, layer = _layer(form, weight, padded, scanned, Packed(bits, values), kept, ctx.mask)
-        workers = _threads(form, signs)
+        _held, layer = _layer(form, weight, padded, scanned, Packed(bits, values, 0), kept, ctx.mask)
+        workers = _threads(form)
         blocks = -(-outputs // 128)
         groups = min(form.shape[0], -(-_TASKS * workers // blocks)) if workers > 1 else 1
         grad_weight = pool.empty((groups, *weight.shape)).zero_()
@@ -123,10 +130,13 @@ class _Dense(torch.autograd.Function):
         if current is not None:
             x = pool.empty((form.steps, form.shape[0], inputs))
             torch.mm(current.flatten(0, 1), signs, out=x.view(-1, inputs))
-        total = grad_weight[0] if groups == 1 else grad_weight.sum(0)
+        total = float32((outputs, inputs))
+        kernels().dense_gradient(
+            grad_weight.data_ptr(), groups, outputs, inputs, weight.shape[1], workers, total.data_ptr()
+        )
         return (
             x,
-            total[:, :outputs].t() if ctx.needs_input_grad[1] else None,
+            total,
             grad_bias.sum(0)[:outputs] if ctx.needs_input_grad[2] else None,
             None if beta is None else beta.sum_to_size(scanned[0].shape),
             u0,
@@ -134,7 +144,7 @@ class _Dense(torch.autograd.Function):
         )
 
 
-def _threads(form: Form, signs: Tensor) -> int:
+def _threads(form: Form) -> int:
     return threads(form._replace(steps=form.steps * 8))  # a step costs more here than in a scan alone
 
 

@@ -15,8 +15,10 @@ from bitspike.ops.lif_c import CGradients
 _INTERFACE = 1  # of pack.c
 _POINTER, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _SIGNATURES = {
-    "pack_rows": (_POINTER, _COUNT, _COUNT, _NUMBER, _POINTER),
+    "pack_rows": (_POINTER, _COUNT, _COUNT, _NUMBER, _POINTER, ctypes.POINTER(_COUNT)),
     "dropout_mask": (_POINTER, _COUNT, _COUNT, _NUMBER, _POINTER),
+    "dense_weight": (_POINTER, _COUNT, _COUNT, _COUNT, _NUMBER, _POINTER),
+    "dense_gradient": (_POINTER, _COUNT, _COUNT, _COUNT, _COUNT, _NUMBER, _POINTER),
     "dense_forward": (_POINTER, _NUMBER, _POINTER, _POINTER, _POINTER),
     "dense_backward": (_POINTER, _NUMBER, ctypes.POINTER(CGradients), _COUNT, _POINTER, _POINTER),
     "conv_forward": (_POINTER, _NUMBER, _POINTER, _POINTER),

@@ -6,8 +6,8 @@
 
 #define WORDS(inputs) (((inputs) + 63) / 64)
 
-/* Where a row holds something: `ones` entries of `list` where a 1 is, and `others` entries of `more` where more is, both
- * ascending; their `values` lie `apart` from each other. */
+/* Where a row holds something: `ones` entries of `list` where a 1 is, and `others` entries of `more` where more is,
+ * both ascending; their `values` lie `apart` from each other. */
 typedef struct {
     int32_t *list, *more;
     int64_t ones, others;

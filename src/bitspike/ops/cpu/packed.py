@@ -21,6 +21,7 @@ class Packed(NamedTuple):
 
     bits: Tensor  # [2, rows, words] int64
     values: Tensor | None  # the rows themselves, unless all are 0 or 1
+    events: int  # inputs that are not 0
 
 
 def pack(x: Tensor, largest_sum: int) -> Packed | None:
@@ -32,10 +33,12 @@ def pack(x: Tensor, largest_sum: int) -> Packed | None:
     inputs = x.shape[-1]
     rows = x.numel() // inputs
     bits = words((2, rows, -(-inputs // 64)))
-    kind = kernels().pack_rows(x.data_ptr(), rows, inputs, torch.get_num_threads(), bits.data_ptr())
+    events = ctypes.c_int64()
+    threads = torch.get_num_threads()
+    kind = kernels().pack_rows(x.data_ptr(), rows, inputs, threads, bits.data_ptr(), ctypes.byref(events))
     if kind > 1 or largest_sum * (_LARGEST if kind else 1) >= _EXACT:
         return None
-    return Packed(bits, x if kind else None)
+    return Packed(bits, x if kind else None, events.value)
 
 
 def words(shape: tuple[int, ...]) -> Tensor:

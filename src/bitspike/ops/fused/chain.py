@@ -66,26 +66,27 @@ class _Record(NamedTuple):
 
 def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The last layer's current `[T, B, N]` float32, and each hidden layer's spikes as bits `[T * B, words]`."""
-    out = _Chain.apply(chain, entry, *_tensors(chain))
+    tensors = _tensors(chain)
+    learning = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (entry, *tensors))
+    out = _Chain.apply(chain, learning, entry, *tensors)
     return out[0], out[1:]
 
 
 def _tensors(chain: Chain) -> list[Tensor | None]:
-    """Everything that gradients flow to, or that must not change before backward: 2 a link, 5 a hidden layer."""
+    """Everything that gradients flow to, or that must not change before backward: 2 a link, 6 a hidden layer."""
     found: list[Tensor | None] = []
     for link in chain.links:
         found += [None, None] if link is None else [link.weight, link.bias]
     for layer in chain.hidden:
         norm = layer.norm
         found += [None, None] if norm is None else [norm.weight, norm.bias]
-        found += [layer.neurons.theta, layer.neurons.center, layer.neurons.key]
+        found += [layer.neurons.beta, layer.neurons.theta, layer.neurons.center, layer.neurons.key]
     return found
 
 
 class _Chain(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, chain: Chain, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        learning = any(ctx.needs_input_grad)
+    def forward(ctx: Any, chain: Chain, learning: bool, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         source, records, bits = entry, [], []
         folded = [None if link is None else _prepared(link, i == 0) for i, link in enumerate(chain.links)]
         if isinstance(folded[0], Tensor):
@@ -113,7 +114,7 @@ class _Chain(torch.autograd.Function):
         records, folded = ctx.records, ctx.folded
         ctx.records = ctx.folded = None
         of_links: list[list[Tensor | None]] = [[None, None] for _ in chain.links]
-        of_layers: list[list[Tensor | None]] = [[None] * 5 for _ in chain.hidden]
+        of_layers: list[list[Tensor | None]] = [[None] * 6 for _ in chain.hidden]
         of_entry = None
         aside = Aside(entry.device)
         if grads[0] is not None:
@@ -134,9 +135,10 @@ class _Chain(torch.autograd.Function):
                     of_links[0][1] = grad.sum(0)
                 of_links[0][0] = _entry_weight_grad(first, grad, ctx.rows, folded[0])
         aside.join()
-        wanted = ctx.needs_input_grad[2:]
-        found = [g for pair in of_links for g in pair] + [g for five in of_layers for g in five]
-        return None, of_entry, *(g if want else None for g, want in zip(found, wanted, strict=True))
+        ctx.rows = None
+        wanted = ctx.needs_input_grad[3:]
+        found = [g for pair in of_links for g in pair] + [g for six in of_layers for g in six]
+        return None, None, of_entry, *(g if want else None for g, want in zip(found, wanted, strict=True))
 
 
 def _prepared(link: Link, entry: bool) -> Weights | Tensor:

@@ -56,10 +56,11 @@ def _rows(
         return grad.permute(0, 2, 3, 1).contiguous().view(-1, channels), None, None
     rows = torch.empty(batch * height * width, channels, device=grad.device)
     of_gamma, of_beta = torch.empty_like(gamma), torch.empty_like(gamma)
-    parts = -(-len(rows) // 1024)
+    parts = min(64, -(-len(rows) // 1024))
+    share = -(-len(rows) // parts)
     sums = torch.empty(4, parts, channels, device=grad.device)
     shape = {"CHANNELS": channels, "PLACES": height * width, "PARTS": parts}
-    norm_kernels._plain_sums_kernel[(channels, parts)](grad, before, sums, len(rows), **shape, BLOCK=1024)
+    norm_kernels._plain_sums_kernel[(channels, parts)](grad, before, sums, len(rows), share, **shape, BLOCK=1024)
     norm_kernels._plain_apply_kernel[(-(-len(rows) // 64),)](
         grad, before, gamma, sums, rows, of_gamma, of_beta, len(rows), eps, **shape,
         P_BLOCK=next_power_of_2(parts), C_BLOCK=next_power_of_2(channels), BLOCK=64,

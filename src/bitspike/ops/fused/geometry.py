@@ -27,6 +27,7 @@ class Grid:
     height: int = 1
     width: int = 1
     stride: int = 0  # of a place, in neurons; channels, padded
+    dense: bool = False  # of a dense layer, which has no places
 
     def __post_init__(self) -> None:
         if not self.stride:

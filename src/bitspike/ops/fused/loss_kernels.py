@@ -58,7 +58,7 @@ def _images_kernel(values, labels, rows, images, chosen, SIZE: tl.constexpr, BLO
     """images[b] = values[rows[b]] / 255, chosen[b] = labels[rows[b]]."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    row = tl.load(rows + b)
+    row = tl.load(rows + b).to(tl.int64)
     pixel = tl.load(values + row * SIZE + i, mask=i < SIZE, other=0).to(tl.float32)
     tl.store(images + b * SIZE + i, tl.div_rn(pixel, 255.0), mask=i < SIZE)
     if tl.program_id(1) == 0:

@@ -48,6 +48,8 @@ def _channels(stride: int) -> int:
 def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normalizer:
     """Of the raw current `[T, rows, stride]`, which is `quotient` times the current; running averages are moved."""
     steps, rows, stride = current.shape
+    if rows * (steps if norm.shared else 1) == 1:
+        raise ValueError("batch norm: needs more than one value a channel to train on; use a larger batch")
     parts, share = _parts(rows)
     block = _channels(stride)
     sums = torch.empty(2, steps, parts, stride, dtype=torch.float64, device=current.device)
@@ -94,7 +96,7 @@ def norm_backward(
         sums, normalizer.inverse, totals, weight_grad, bias_grad, steps,
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
-    kernels._apply_kernel[(steps, -(-rows // 64), -(-stride // block))](
+    kernels._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
         grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, grad,
         rows, rows * (steps if norm.shared else 1), steps,
         QUOTIENT=quotient, STRIDE=stride, R_BLOCK=64, C_BLOCK=block,

@@ -166,8 +166,8 @@ def _apply_kernel(
     QUOTIENT: tl.constexpr, STRIDE: tl.constexpr, R_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out = scale * (grad - mean of grad - centred * inverse**2 * mean of grad * centred): the current's gradient."""
-    t = tl.program_id(0).to(tl.int64)
-    r = tl.program_id(1) * R_BLOCK + tl.arange(0, R_BLOCK)
+    t = tl.program_id(1).to(tl.int64)
+    r = tl.program_id(0) * R_BLOCK + tl.arange(0, R_BLOCK)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
     row = t * STRIDE + c
     there = c < STRIDE
@@ -186,19 +186,36 @@ def _apply_kernel(
 
 @triton.jit(do_not_specialize=["count"])
 def _plain_sums_kernel(
-    grad, current, sums, count, CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr
-):
-    """sums[4, part, c] of x, x*x, g and g*x over a part of a channel of `[B, C, H, W]`."""
+    grad, current, sums, count, share,
+    CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """sums[4, part, c] of x, x*x, g and g*x over a part of a channel of `[B, C, H, W]`, x counted from its first value.
+
+    From there, because the squares of values far from 0 would drown their spread.
+    """
     c, part = tl.program_id(0), tl.program_id(1)
-    e = part * BLOCK + tl.arange(0, BLOCK)
-    at = ((e // PLACES) * CHANNELS + c) * PLACES + e % PLACES
-    x = tl.load(current + at, mask=e < count, other=0.0)
-    g = tl.load(grad + at, mask=e < count, other=0.0)
+    origin = tl.load(current + c * PLACES)
+    sum_x = tl.zeros([BLOCK], tl.float32)
+    sum_xx = tl.zeros([BLOCK], tl.float32)
+    sum_g = tl.zeros([BLOCK], tl.float32)
+    sum_gx = tl.zeros([BLOCK], tl.float32)
+    for begin in range(0, share, BLOCK):
+        e = (begin + tl.arange(0, BLOCK)).to(tl.int64)
+        inside = e < share
+        e += part * share
+        inside = inside & (e < count)
+        at = ((e // PLACES) * CHANNELS + c) * PLACES + e % PLACES
+        x = tl.where(inside, tl.load(current + at, mask=inside, other=0.0) - origin, 0.0)
+        g = tl.load(grad + at, mask=inside, other=0.0)
+        sum_x += x
+        sum_xx += x * x
+        sum_g += g
+        sum_gx += g * x
     out = sums + part * CHANNELS + c
-    tl.store(out, tl.sum(x, axis=0))
-    tl.store(out + PARTS * CHANNELS, tl.sum(x * x, axis=0))
-    tl.store(out + 2 * PARTS * CHANNELS, tl.sum(g, axis=0))
-    tl.store(out + 3 * PARTS * CHANNELS, tl.sum(g * x, axis=0))
+    tl.store(out, tl.sum(sum_x, axis=0))
+    tl.store(out + PARTS * CHANNELS, tl.sum(sum_xx, axis=0))
+    tl.store(out + 2 * PARTS * CHANNELS, tl.sum(sum_g, axis=0))
+    tl.store(out + 3 * PARTS * CHANNELS, tl.sum(sum_gx, axis=0))
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -207,7 +224,10 @@ def _plain_apply_kernel(
     CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr,
     P_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Batch norm's backward pass for `[B, C, H, W]`, out as rows `[B * H * W, C]`; the gradients of its parameters."""
+    """Batch norm's backward pass for `[B, C, H, W]`, out as rows `[B * H * W, C]`; the gradients of its parameters.
+
+    The mean, too, is counted from the channel's first value.
+    """
     c = tl.arange(0, C_BLOCK)
     part = tl.arange(0, P_BLOCK)
     known = (part < PARTS)[:, None] & (c < CHANNELS)[None, :]
@@ -225,9 +245,10 @@ def _plain_apply_kernel(
         tl.store(bias_grad + c, (g_mean * n).to(tl.float32), mask=c < CHANNELS)
     slant = (gx_mean * inverse * inverse).to(tl.float32)[None, :]
     factor = (tl.load(weight + c, mask=c < CHANNELS, other=0.0) * inverse.to(tl.float32))[None, :]
-    e = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    e = (tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK))[:, None]
     inside = (e < count) & (c < CHANNELS)[None, :]
     from_ = ((e // PLACES) * CHANNELS + c[None, :]) * PLACES + e % PLACES
-    x = tl.load(current + from_, mask=inside, other=0.0) - mean.to(tl.float32)[None, :]
+    origin = tl.load(current + c * PLACES, mask=c < CHANNELS, other=0.0)[None, :]
+    x = (tl.load(current + from_, mask=inside, other=0.0) - origin) - mean.to(tl.float32)[None, :]
     g = tl.load(grad + from_, mask=inside, other=0.0) - g_mean.to(tl.float32)[None, :]
-    tl.store(out + e.to(tl.int64) * CHANNELS + c[None, :], factor * (g - x * slant), mask=inside)
+    tl.store(out + e * CHANNELS + c[None, :], factor * (g - x * slant), mask=inside)

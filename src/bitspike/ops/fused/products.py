@@ -15,7 +15,7 @@ from torch import Tensor
 from bitspike.ops.fused import product_kernels as kernels
 from bitspike.ops.fused import weight_kernels
 from bitspike.ops.fused.geometry import WORD, Grid, Synapse, padded
-from bitspike.ops.fused.numbers import FLOAT, at_once
+from bitspike.ops.fused.numbers import FLOAT, at_once, on
 
 
 class Weights(NamedTuple):
@@ -196,9 +196,10 @@ def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
 
 def signs(weight: Tensor) -> Tensor:
     """-1 or +1 by sign in one kernel; its plain definition is `binarize`."""
-    out = torch.empty_like(weight)
+    out = torch.empty(weight.shape, device=weight.device)
     block = at_once(1024)
-    weight_kernels._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
+    with on(weight):
+        weight_kernels._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
     return out
 
 
@@ -206,7 +207,7 @@ def unfold(
     partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
 ) -> Tensor:
     """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
-    out = torch.empty_like(weight)
+    out = torch.empty(weight.shape, device=weight.device)
     block = at_once(32)
     weight_kernels._unfold_kernel[(-(-weight.numel() // block),)](
         partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],

@@ -11,7 +11,7 @@ from bitspike.ops.dropout import dropped_below
 from bitspike.ops.fused import scan_kernels as kernels
 from bitspike.ops.fused.geometry import WORD, Grid
 from bitspike.ops.fused.norm import Normalizer
-from bitspike.ops.fused.numbers import STORED, at_once
+from bitspike.ops.fused.numbers import STORED, at_once, on
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def scan_forward(
     """bits `[T * B, words]`, and if saved the surrogate's gradient `[T, B, neurons]` bfloat16."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
-    if total >= 2**31:
+    if total + 2048 > 2**31:  # the last program's neurons are counted in 32 bits too
         raise ValueError(
             f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch"
         )
@@ -75,7 +75,8 @@ def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
     batch = len(bits) // steps
     counts = torch.empty(batch, grid.neurons, device=bits.device)
     total = counts.numel()
-    kernels._count_kernel[(-(-total // 128),)](bits, counts, steps, total, BLOCK=128, T_BLOCK=16)
+    with on(bits):
+        kernels._count_kernel[(-(-total // 128),)](bits, counts, steps, total, BLOCK=128, T_BLOCK=16)
     return counts
 
 
@@ -96,7 +97,7 @@ def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Te
 
 def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int) -> Tensor:
     """The gradient of a current `[B, C, H, W]` that is constant in time."""
-    out = torch.empty_like(current)
+    out = torch.empty(current.shape, device=current.device)
     total = len(current) * neurons.grid.neurons
     block, warps = _blocks(total)
     kernels._static_bwd_kernel[(-(-total // block),)](

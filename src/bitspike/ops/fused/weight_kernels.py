@@ -27,7 +27,7 @@ def _fold_kernel(
         ky, kx = y - d // POOL, x - d % POOL
         real = inside & (ky >= 0) & (ky < KH) & (kx >= 0) & (kx < KW)
         w = tl.load(weight + ((n * C + c) * KH + ky) * KW + kx, mask=real, other=0.0)
-        total += tl.where(real, tl.where(w >= 0, 1.0, -1.0), 0.0)
+        total += tl.where(real, tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, 0.0)  # a weight that is not finite gives NaN
     tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
 
 
@@ -66,7 +66,7 @@ def _signs_kernel(weight, out, N: tl.constexpr, K: tl.constexpr, STRIDE: tl.cons
     n = tl.program_id(0).to(tl.int64)
     k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     w = tl.load(weight + n * K + k, mask=(k < K) & (n < N), other=0.0)
-    sign = tl.where((k < K) & (n < N), tl.where(w >= 0, 1.0, -1.0), 0.0)
+    sign = tl.where((k < K) & (n < N), tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, 0.0)
     tl.store(out + n * STRIDE + k, sign.to(out.dtype.element_ty), mask=k < STRIDE)
 
 
