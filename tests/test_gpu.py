@@ -31,7 +31,7 @@ def test_spikes_on_the_gpu_equal_the_cpus_bit_for_bit(recurrent, adaptation):
 
 def test_gradients_on_the_gpu_equal_the_cpus():
     grads = []
-    for device in ("cpu", "cuda"):
+    for device, backend in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "triton"), ("cuda", "auto")):
         net = bitspike.build(
             "4Conv3-AP2-36Dense10",
             (1, 8, 8),
@@ -39,12 +39,15 @@ def test_gradients_on_the_gpu_equal_the_cpus():
             slope=0.5,
             norm="step",
             generator=torch.Generator().manual_seed(0),
+            backend=backend,
         ).to(device)
         x = integers(20, 5, 1, 8, 8).to(device)
         bitspike.count_loss(net(x).spikes, torch.arange(5, device=device)).backward()
         grads.append([p.grad.cpu() for p in net.parameters()])
-    for cpu, gpu in zip(*grads, strict=True):
-        assert (cpu - gpu).abs().max() <= 1e-4 * cpu.abs().max()
+    # The plain modules on either device, the Triton scan (its surrogate is bfloat16), and all layers fused.
+    for tolerance, others in zip((1e-4, 1e-2, 2e-2), grads[1:], strict=True):
+        for cpu, gpu in zip(grads[0], others, strict=True):
+            assert (cpu - gpu).abs().max() <= tolerance * cpu.abs().max()
 
 
 def test_annealing_writes_into_the_buffer_on_the_device():

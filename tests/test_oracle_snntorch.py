@@ -26,7 +26,7 @@ from peers import TALLY, VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch
 
 STEPS = 100
 GRADIENTS = 1e-5  # of the largest of a parameter
-BACKENDS = ("reference", "torch", *(("c",) if lif_c._library() else ()))
+BACKENDS = ("auto", "reference", "torch", *(("c",) if lif_c._library() else ()))
 
 laws = settings(max_examples=6, deadline=None, derandomize=True)
 

@@ -78,12 +78,13 @@ def test_no_samples_and_no_events():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(DEVICE == "cpu", reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_real_size_without_waiting():
     values = dense(40, 333, (700,), density=0.03)
     call = arguments(frames_from_dense(values, torch.arange(40)), torch.arange(39, 7, -1))
     scatter_triton.scatter_counts(*call, pad=16)
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         ours = scatter_triton.scatter_counts(*call, pad=16)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -247,7 +247,17 @@ def test_trainers_need_not_have_the_same_epochs(tmp_path, way, recording):
         assert all(torch.equal(a, b) for a, b in zip(weights(one), weights(two), strict=True))
 
 
-def test_those_that_end_leave_and_the_others_are_recorded_anew(tmp_path, way, recording):
+def test_those_that_end_leave_and_the_others_are_recorded_anew(tmp_path, way, recording, monkeypatch):
+    held = []
+
+    class Watched(Joint):
+        def __init__(self, lanes):
+            gc.collect()
+            assert all(captured() is None for captured in held) or way == "turns"
+            super().__init__(lanes)
+            held.append(weakref.ref(self._captured))
+
+    monkeypatch.setattr(together, "Joint", Watched)
     epochs = (1, 3, 2, 3)
     alone = [trainer(tmp_path / f"{i}-alone", i, 48, epochs=count) for i, count in enumerate(epochs)]
     for one in alone:
@@ -261,6 +271,8 @@ def test_those_that_end_leave_and_the_others_are_recorded_anew(tmp_path, way, re
         assert StandIn.recordings == [4, 3, 2]
         assert StandIn.replays == 3 * (6 - 3)  # each is warmed up anew
         assert [one.graph for one in joint] == [True] * 4
+        assert len(held) == 3
+        assert all(one._joint is None for one in joint)
 
 
 def test_a_recording_that_fails_changes_no_number(tmp_path, way, recording, monkeypatch):
@@ -283,6 +295,14 @@ def test_a_recording_that_fails_changes_no_number(tmp_path, way, recording, monk
     if way == "joint":
         assert [one.graph for one in joint] == ["recording failed: no"] * 2
         assert told == ["iterations are launched one by one, not as a CUDA graph: recording failed: no"] * 2
+
+
+def test_nothing_is_recorded_where_a_trainer_refuses(tmp_path, way):
+    pair = [trainer(tmp_path / str(i), i, 48) for i in range(2)]
+    pair[0].work.refusal = None
+    run_together(pair)
+    assert StandIn.recordings == []
+    assert pair[1].graph == "CUDA graphs need a GPU"
 
 
 def test_a_run_that_meets_nan_ends_and_the_others_do_not(tmp_path):

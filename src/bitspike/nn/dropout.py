@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
+from bitspike.ops.cpu.library import library
+from bitspike.ops.cpu.packed import draw, keep_mask
 from bitspike.ops.dropout import dropout
 
 
@@ -28,12 +30,18 @@ class Dropout(nn.Dropout):
         if not self.training or self.p == 0:
             return x
         if self.key is not None:
-            return dropout(x, self.p, self.key, self.layer, self.shard.start if self.shard else 0)
+            return self._from(self.key, x, self.shard.start if self.shard else 0)
         if self.shard is None:
             return super().forward(x)
         kept = torch.empty(x.shape[0], self.shard.total, *x.shape[2:], device=x.device, dtype=x.dtype)
         kept.bernoulli_(1 - self.p).div_(1 - self.p)
         return x * kept[:, self.shard.start : self.shard.stop]
+
+    def _from(self, key: Tensor, x: Tensor, first_row: int) -> Tensor:
+        if x.device.type != "cpu" or library() is None:
+            return dropout(x, self.p, key, self.layer, first_row)
+        draws = draw(self.p, key, self.layer, first_row * x.shape[2:].numel())
+        return torch.where(keep_mask(tuple(x.shape), draws).bool(), x * (1 / (1 - self.p)), 0)
 
 
 def set_dropout_key(net: nn.Module, key: Tensor | None) -> None:

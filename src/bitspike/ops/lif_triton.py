@@ -17,6 +17,7 @@ from bitspike.ops.lif import LIFOutput, LIFState, Scan
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _OLDEST = (8, 0)  # compute capability with bf16
+_NARROWEST = 32  # what the recurrent scan multiplies at once; it must take more than one product
 _WIDEST = 512  # neurons of a recurrent layer: a program reads all their weights in every step
 
 
@@ -27,6 +28,9 @@ def refusal(scan: Scan) -> str | None:
         return f"the current is {scan.current.dtype}, not float32, bfloat16 or float16"
     if device.type not in ("cpu", "cuda"):
         return f"the current is on {device}"
+    if scan.recurrent is not None and len(scan.recurrent) <= _NARROWEST and device.type == "cuda":
+        # Triton makes one product the start of the sum that it is added to, which rounds otherwise (seen on an H200).
+        return f"{len(scan.recurrent)} recurrent neurons are too few: their sums would round in another order"
     if scan.recurrent is not None and len(scan.recurrent) > _WIDEST:
         return f"{len(scan.recurrent)} recurrent neurons are more than {_WIDEST}, which PyTorch runs faster"
     try:

@@ -14,6 +14,7 @@ from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.cpu.library import library
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
 from bitspike.train.health import FirstBad
@@ -34,11 +35,17 @@ from bitspike.train.world import World
 
 
 def planned_on(device: torch.device) -> bool:
-    """Whether the learning rate and dropout are read from the plan too: on a GPU, which then needs no word of the host.
+    """Whether the learning rate is read from the plan too: on a GPU, which then needs no word of the host.
 
-    On a CPU they come from the host: the rate in Python's precision, masks from torch's generator.
+    On a CPU it comes from the host, in Python's precision.
     """
     return device.type == "cuda"
+
+
+def keyed_on(device: torch.device) -> bool:
+    """Whether dropout draws from the plan's keys: wherever a kernel does; else from torch's generator, which is slower
+    than such a kernel, and faster than none."""
+    return planned_on(device) or library() is not None
 
 
 def no_graph(device: torch.device, world: World) -> str | None:
@@ -68,7 +75,7 @@ class Iteration:
         self.net, self.annealing, self.task, self.samples, self.config = net, annealing, task, samples, config
         self.seed, self.repeat, self.world = seed, repeat, world
         self.device = samples.labels.device
-        self.planned = planned_on(self.device)
+        self.planned, self.keyed = planned_on(self.device), keyed_on(self.device)
         self.dtype = dtype_of(config.precision)
         self.total = len(samples) * repeat
         self.batch = min(config.batch, self.total)
@@ -102,10 +109,10 @@ class Iteration:
             steps,
             [learning_rate(self.config, step) for step in steps],
             [self.annealing.values(step + 1) for step in steps],
-            [mixed(self.seed, "dropout", step) for step in steps] if self.planned else None,
+            [mixed(self.seed, "dropout", step) for step in steps] if self.keyed else None,
         )
         self.plan.seek(iteration)
-        set_dropout_key(self.net, self.plan.key if self.planned else None)
+        set_dropout_key(self.net, self.plan.key if self.keyed else None)
         self.net.train()
         self.watch = Stopwatch(self.device)
 
