@@ -87,7 +87,7 @@ def _bars(panel: Any, name: str, case: Result) -> None:
     panel.tick_params(axis="x", labelsize=8)
     panel.axvline(floor, color="black", lw=0.8, ls=":")
     if times:
-        panel.set_xlim(min(floor, *times) / 2, max(times) * 8)
+        panel.set_xlim(min(floor, *times) / 2, max(times) * 12)
     for place, (ms, row) in enumerate(zip(times, rows.values(), strict=True)):
         more = (row["times_ours"] or {}).get("median")
         ratio = f"   {number(more)} x" if more and row["library"] != "bitspike" else ""
