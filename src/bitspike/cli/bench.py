@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from bitspike.cli.app import AsJson, app, bars
+from bitspike.cli.app import AsJson, Device, app, bars
 
 if TYPE_CHECKING:
     import torch
-
-
-class Device(StrEnum):
-    """Where the steps run."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 @app.command()

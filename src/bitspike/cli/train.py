@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from bitspike.cli.app import AsJson, app, bars, say
+from bitspike.cli.app import AsJson, Device, app, bars, say
 
 if TYPE_CHECKING:
     from bitspike.data.samples import Dataset
@@ -34,14 +34,6 @@ Set = Annotated[
 
 
 REFRESH = 0.1  # seconds between moves of the bar: an iteration may take less than one
-
-
-class Device(StrEnum):
-    """Where to compute."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
 
 
 class Graph(StrEnum):
