@@ -1,7 +1,9 @@
 """Two runs with one seed are equal in every number, whatever the process did before; and they leave no trace in it."""
 
 import json
+import os
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from bitspike.experiments.assembly import Setting
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import load_run
 from bitspike.experiments.schema import read_experiment, with_values
+from bitspike.train import numerics
 from bitspike.train.loop import Listener
 from runs_helper import require_equal
 
@@ -165,3 +168,25 @@ def test_a_run_on_the_gpu_goes_on_as_if_never_stopped(tmp_path):
     assert train(tmp_path, "b", device=torch.device("cuda"), listener=stop) is None
     assert train(tmp_path, "b", device=torch.device("cuda"), resume=True) is not None
     require_equal(tmp_path / "a", tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("flags", "survives", "setting"),
+    [
+        ("avx512f amx_bf16", False, "AVX512_CORE_BF16"),
+        ("avx512f amx_bf16", True, None),
+        ("avx512f", False, None),
+    ],
+)
+def test_amx_that_cannot_execute_is_avoided(tmp_path, monkeypatch, flags, survives, setting):
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    monkeypatch.setattr(numerics, "_survives_bf16", lambda: survives)
+    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    numerics.avoid_broken_amx(tmp_path / "cpuinfo")
+    assert os.environ.get("ONEDNN_MAX_CPU_ISA") == setting
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+
+
+def test_a_process_that_dies_of_a_product_is_noticed(monkeypatch):
+    monkeypatch.setattr(numerics.sys, "executable", shutil.which("false"))
+    assert not numerics._survives_bf16()

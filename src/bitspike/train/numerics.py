@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -20,6 +23,8 @@ Precision = Literal["float32", "tf32", "bf16", "float64"]
 def reproducible(precision: Precision) -> Iterator[None]:
     """Deterministic algorithms, float32 as said, and PyTorch's settings and random state put back afterwards."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
+    if precision == "bf16":
+        avoid_broken_amx()
     before = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
@@ -40,6 +45,24 @@ def reproducible(precision: Precision) -> Iterator[None]:
         deterministic.fill_uninitialized_memory = before[2]
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before[3], before[4]
         torch.backends.cudnn.benchmark = before[5]
+
+
+def avoid_broken_amx(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    """Keep oneDNN from AMX where the processor advertises it but a virtual machine does not let it execute.
+
+    A bf16 product would end the process (SIGILL), so another process tries one first. oneDNN reads the setting when it
+    is first used: this must come before.
+    """
+    if "ONEDNN_MAX_CPU_ISA" in os.environ or not cpuinfo.is_file() or "amx_bf16" not in cpuinfo.read_text():
+        return
+    if not _survives_bf16():
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
+
+
+def _survives_bf16() -> bool:
+    """Whether a process lives through a bf16 product."""
+    product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
+    return subprocess.run([sys.executable, "-c", product], capture_output=True, check=False).returncode == 0
 
 
 def dtype_of(precision: Precision) -> torch.dtype:
