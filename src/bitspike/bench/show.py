@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 Result = dict[str, Any]
+HEADINGS = ("ms a step", "quartiles", "x ours", "x floor", "MB", "kernels")
 
 
 def show(result: Result, console: Console) -> None:
@@ -33,25 +34,31 @@ def _of_case(name: str, case: Result) -> Table:
         f"floor {number(floor['ms'])} ms, streamed {number(floor['ms_streamed'])} ms",
         title_justify="left",
     )
-    table.add_column("library", overflow="fold", min_width=12)
-    for heading in ("ms a step", "quartiles", "x ours", "MB", "kernels", "launches", "x floor"):
+    cells = {name: {} if "error" in row else _cells(row, floor["ms"]) for name, row in case["rows"].items()}
+    headings = [h for h in HEADINGS if any(h in row for row in cells.values())] or [
+        "ms a step"
+    ]  # a CPU counts no kernels
+    table.add_column("library", overflow="fold", min_width=9)
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
-    for row_name, row in case["rows"].items():
-        if "error" in row:
-            table.add_row(row_name, "failed")
-            continue
-        ms, gpu = row["ms"], row["gpu"] or {}
-        table.add_row(
-            row_name,
-            number(ms["median"]),
-            f"{number(ms['low'])}-{number(ms['high'])}",
-            number((row["times_ours"] or {}).get("median")),
-            number(row["peak_mb"]),
-            number(gpu.get("kernels")),
-            number(gpu.get("launches")),
-            number(ms["median"] / floor["ms"]),
-        )
+    for name, row in cells.items():
+        table.add_row(name, *([row.get(h, "-") for h in headings] if row else ["failed"]))
     return table
+
+
+def _cells(row: Result, floor: float) -> dict[str, str]:
+    """What a row tells, by heading."""
+    ms, gpu = row["ms"], row["gpu"] or {}
+    kernels, launches = gpu.get("kernels"), gpu.get("launches")
+    values = (
+        number(ms["median"]),
+        f"{number(ms['low'])}-{number(ms['high'])}",
+        number((row["times_ours"] or {}).get("median")),
+        number(ms["median"] / floor),
+        number(row["peak_mb"]),
+        number(kernels) + (f" ({launches})" if launches != kernels else ""),  # 50 (1): fifty in one launch
+    )
+    return {heading: value for heading, value in zip(HEADINGS, values, strict=True) if value != "-"}
 
 
 def _notes(case: Result) -> Iterator[str]:

@@ -30,13 +30,12 @@ class Block(nn.Module):
         pools: Sequence[nn.Module] = (),
         norm: StepBatchNorm2d | SharedBatchNorm2d | None = None,
         dropout: float = 0.0,
-        index: int = 0,
     ) -> None:
         super().__init__()
         self.synapse = synapse
         self.pools = nn.ModuleList(pools)
         self.norm = norm
-        self.dropout = Dropout(dropout, index)
+        self.dropout = Dropout(dropout)
         self.lif = lif
 
     def forward(
@@ -55,7 +54,7 @@ class Block(nn.Module):
                 whole = native.dense_layer(self, x, state, keep_membrane)
                 if whole is not None:
                     return whole
-        current = self._current(x, fast and steps is None)
+        current = self.pooled(x, fast=fast and steps is None)
         if isinstance(self.norm, StepBatchNorm2d):
             current = self.norm(current, steps or 1, plain=not fast)
         elif self.norm is not None:
@@ -68,8 +67,8 @@ class Block(nn.Module):
         out: LIFOutput = self.lif(current, state, steps=steps, keep_membrane=keep_membrane)
         return out
 
-    def _current(self, x: Tensor, fast: bool) -> Tensor:
-        """What synapse and pools make of the input."""
+    def pooled(self, x: Tensor, *, fast: bool = False) -> Tensor:
+        """What synapse and pools make of the input; `fast`: in C where that can be."""
         done = native.convolved(self, x) if fast else None
         current, folded = (self.synapse(x), 0) if done is None else done
         for pool in self.pools[folded:]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bitspike.nn.block import Block
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
-from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput
 from bitspike.ops.available import no_fused_kernels
 
@@ -279,9 +279,7 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
         if isinstance(block.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
-        before: Tensor = block.synapse(x)
-        for pool in block.pools:
-            before = per_step(pool, before)
+        before = block.pooled(x)
         current = before if block.norm is None else block.norm(before, steps or 1)
     if not own:
         return current

@@ -225,10 +225,9 @@ def build(
                 neurons(i, layer),
                 pools=[_POOLS[pool.kind](pool.size) for pool in layer.pools],
                 norm=_NORMS[norm](layer.filters) if norm else None,
-                index=i,
             )
         synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)
-        return Block(synapse, neurons(i, layer), dropout=dropouts[i], index=i)
+        return Block(synapse, neurons(i, layer), dropout=dropouts[i])
 
     # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
     with torch.random.fork_rng(devices=[], enabled=generator is not None):

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from bitspike.ops.available import OLDEST
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-_OLDEST = (8, 0)  # compute capability with bf16
 _NARROWEST = 32  # what the recurrent scan multiplies at once; it must take more than one product
 _WIDEST = 512  # neurons of a recurrent layer: a program reads all their weights in every step
 
@@ -41,7 +41,7 @@ def refusal(scan: Scan) -> str | None:
         return "the current is on the CPU, where Triton only runs interpreted (set TRITON_INTERPRET=1 first)"
     if device.type == "cuda" and INTERPRETED:
         return "TRITON_INTERPRET=1 is set, which runs kernels on the CPU, and the current is on a GPU"
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _OLDEST:
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < OLDEST:
         return f"{torch.cuda.get_device_name(device)} is older than compute capability 8.0"
     return None
 
