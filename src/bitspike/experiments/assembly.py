@@ -124,8 +124,11 @@ def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
 
 
 def identity(spec: Experiment, data: Dataset) -> str:
-    """A digest of all that decides the numbers."""
-    values = as_values(spec)
+    """A digest of all that decides the numbers.
+
+    Without what is left at its default, so that a field added later does not part a run from its checkpoint.
+    """
+    values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for key in (*FREE, "name", "title", "paper", "sources"):
         table, _, name = key.rpartition(".")
         (values[table] if table else values).pop(name, None)
