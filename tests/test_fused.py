@@ -23,6 +23,12 @@ CASES = {
     "image, shared norm": (CONV, (1, 14, 14), "image", {**IMAGE, "norm": "shared"}),
     "image, no norm, clip": (CONV, (1, 14, 14), "image", {**IMAGE, "theta": [1.0, 1.0, 1.5], "clip": 0.1}),
     "image, one step": (CONV, (1, 14, 14), "image", {**IMAGE, "norm": "step", "steps": 1}),
+    "image, arctan": (
+        CONV,
+        (1, 14, 14),
+        "image",
+        {**IMAGE, "norm": "step", "slope": [3.0, 2.0, 0.3], "surrogate": "arctan"},
+    ),
     "dense, static, dropout": ("30-40-35-10", (30,), "image", {"theta": [2.0, 3.0, 2.0], "slope": 0.3, "dropout": 0.2}),
     "dense, counts": ("30-40-10", (30,), "counts", {"theta": [4.0, 3.0], "slope": 0.3, "dropout": [0.2, 0.3]}),
     "one dense layer, counts": ("30Dense10", (30,), "counts", {"theta": 4.0, "slope": 0.3}),

@@ -111,6 +111,7 @@ def calls(draw_one):
         "theta": theta,
         "theta_grad": draw_one(st.sampled_from([None, 0.5, 2.0])),
         "slope": draw_one(st.sampled_from([0.25, 1.0, 7.5])),
+        "surrogate": draw_one(st.sampled_from(["fast_sigmoid", "arctan"])),
     }
     if static:
         call["steps"] = steps
@@ -154,6 +155,22 @@ def test_any_call_equals_the_definition(fast, call):
 @given(call=wired_calls())
 def test_recurrent_and_adaptive_calls_equal_the_definition(call):
     assert_same(run("torch", call), run("reference", call))
+
+
+@every_form
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("membrane", [torch.float32, torch.float64])
+def test_the_arctan_surrogate_in_every_form(backend, wired, static, membrane):
+    if backend == "c" and membrane == torch.float64:
+        pytest.skip("C has float32 only")
+    call = {"current": draw(8, *(() if static else (6,)), 2, 5), "beta": torch.tensor(0.5), "theta": 1.5, "slope": 2.0}
+    call |= WIRES[wired] | {"theta_grad": 0.75, "surrogate": "arctan"} | ({"steps": 6} if static else {})
+    call = {name: value.to(membrane) if isinstance(value, torch.Tensor) else value for name, value in call.items()}
+    ours = run(backend, call)
+    assert_same(ours, run("reference", call))
+    other = run(backend, call | {"surrogate": "fast_sigmoid"})
+    assert_same_outputs(ours[0], other[0])
+    assert not torch.allclose(ours[1]["current"], other[1]["current"])
 
 
 def test_real_recurrent_weights_equal_the_definition():

@@ -58,6 +58,17 @@ def test_outputs_and_gradients_of_any_size(steps, shape, adaptation, static):
     check(with_state(call, adaptation is not None))
 
 
+WIRES = {"plain": {}, "adaptive": {"adaptation": ADAPTIVE}, "recurrent": {"recurrent": (draw(3, 9, 9) > 0) * 2.0 - 1}}
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["sequence", "static"])
+@pytest.mark.parametrize("wired", WIRES)
+def test_the_arctan_surrogate(wired, static):
+    call = {"current": draw(1, *(() if static else (6,)), 3, 9), "beta": 0.5, "theta": 1.5, "theta_grad": 0.75}
+    call |= {"slope": 2.0, "surrogate": "arctan"} | WIRES[wired] | ({"steps": 6} if static else {})
+    check(with_state(call, wired == "adaptive"), share=2**-6 if wired == "recurrent" else 2**-7)
+
+
 def test_negative_currents_never_fire():
     call = {"current": -draw(1, 6, 2, 20).abs() - 1, "beta": 0.5, "theta": 1.5, "slope": 1.0}
     check(call)
@@ -240,7 +251,7 @@ def test_strided_states_and_their_gradients():
 
 
 def test_a_gradient_that_repeats_over_time_is_not_written_out():
-    form = lif_triton.Form(9, False, torch.Size((3, 11)), 1.0, 0.0, 0.0, False, True)
+    form = lif_triton.Form(9, False, torch.Size((3, 11)), 1.0, "arctan", 0.0, 0.0, False, True)
     for grad, neuron in ((draw(2, 3, 11).expand(9, 3, 11), 1), (torch.tensor(1.5).expand(9, 3, 11), 0)):
         read, *strides = lif_triton.rows_of(grad, form)
         assert (read.data_ptr(), *strides) == (grad.data_ptr(), 0, neuron)

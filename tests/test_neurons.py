@@ -36,6 +36,7 @@ def gradient(layer, value):
 def test_slope_and_center_shape_the_gradient():
     assert gradient(LIF(0.5, 4.0, slope=1.0), 5.0) == 1 / 4
     assert gradient(LIF(0.5, 4.0, slope=3.0), 5.0) == 1 / 16
+    assert gradient(LIF(0.5, 4.0, slope=2.0, surrogate="arctan"), 5.0) == pytest.approx(1 / 5)
 
 
 @pytest.mark.parametrize(("center", "expected"), [("initial", 1 / 4), ("current", 1 / 16)])
@@ -151,7 +152,11 @@ def test_a_recurrent_layer_learns_a_decay_for_every_neuron():
 
 
 def test_layers_say_what_they_are():
-    assert repr(LIF(0.5, 1.5, slope=3.0)) == "LIF(beta=0.5, theta=1.5, slope=3, surrogate_center='initial')"
+    assert (
+        repr(LIF(0.5, 1.5, slope=3.0))
+        == "LIF(beta=0.5, theta=1.5, slope=3, surrogate='fast_sigmoid', surrogate_center='initial')"
+    )
+    assert "surrogate='arctan'" in repr(LIF(surrogate="arctan"))
     assert "(learnt)" in repr(LIF(0.5, learn_beta=True))
     assert "[0.25..1]" in repr(LIF(torch.tensor([0.25, 1.0])))
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bitspike.nn import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn import SharedBatchNorm2d, StepBatchNorm2d, norm
 
 STEPS, SHAPE = 6, (3, 4, 5, 5)
 
@@ -44,6 +44,45 @@ def test_a_step_norm_is_pytorchs_called_each_step(plain, momentum):
     torch.testing.assert_close(mine.grad, other.grad, **tolerance)
     torch.testing.assert_close(ours.weight.grad, theirs.weight.grad, **tolerance)
     torch.testing.assert_close(ours.bias.grad, theirs.bias.grad, **tolerance)
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """All steps at once by the plain passes, as on a device that has no C code; the sizes of what came there."""
+    seen, at_once = [], norm.step_norm
+    monkeypatch.setattr(norm.library, "usable", lambda x, backend="auto": False)
+    monkeypatch.setattr(norm, "_parallel", lambda x: True)
+    monkeypatch.setattr(norm, "step_norm", lambda x, *rest: seen.append(tuple(x.shape)) or at_once(x, *rest))
+    return seen
+
+
+@pytest.mark.parametrize("momentum", [0.1, 1.0])
+def test_all_steps_at_once_on_a_gpu_are_pytorchs_called_each_step(as_on_a_gpu, momentum):
+    ours, theirs = twins(StepBatchNorm2d, momentum=momentum)
+    x, weights = torch.randn(STEPS, *SHAPE) * 3 + 1, torch.randn(STEPS, *SHAPE)
+    mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, wanted = ours(mine), torch.stack([theirs(step) for step in other.unbind()])
+    (out * weights).sum().backward()
+    (wanted * weights).sum().backward()
+    assert as_on_a_gpu == [x.shape]
+    torch.testing.assert_close(out, wanted, rtol=1e-6, atol=2e-6)
+    assert_same_statistics(ours, theirs, rtol=1e-6, atol=1e-6)
+    for got, right in ((mine, other), (ours.weight, theirs.weight), (ours.bias, theirs.bias)):
+        torch.testing.assert_close(got.grad, right.grad, rtol=1e-5, atol=2e-6)
+
+
+def test_on_a_gpu_the_loop_stays_where_it_is_needed(as_on_a_gpu):
+    x = torch.randn(STEPS, *SHAPE)
+    plain, bare = StepBatchNorm2d(4), StepBatchNorm2d(4, affine=False)
+    wanted = plain(x, plain=True)
+    assert torch.equal(bare(x), wanted)
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        plain(torch.randn(STEPS, 1, 4, 1, 1))
+    assert as_on_a_gpu == []
+    assert plain.num_batches_tracked == STEPS + 1  # PyTorch's own counts before it refuses, too
+    without = StepBatchNorm2d(4, track_running_stats=False)
+    torch.testing.assert_close(without(x), wanted, rtol=1e-6, atol=1e-6)
+    assert as_on_a_gpu == [x.shape]
 
 
 def test_steps_have_their_own_statistics():

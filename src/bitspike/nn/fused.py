@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from bitspike.nn.block import Block
+from bitspike.nn.block import Block, is_plain_average
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
@@ -76,24 +76,13 @@ def _unlike_synapse(block: Block) -> Iterator[str]:
         yield "has real weights"
     if len(block.pools) > (1 if isinstance(synapse, BinaryConv2d) else 0):
         yield "has several pools"
-    if not all(_is_plain_average(pool) for pool in block.pools):
+    if not all(is_plain_average(pool) for pool in block.pools):
         yield "has other pools than a plain average"
     if not isinstance(synapse, BinaryConv2d):
         return
     plain = synapse.stride == (1, 1) and synapse.dilation == (1, 1) and synapse.groups == 1
     if not plain or synapse.padding not in ((0, 0), "valid") or synapse.bias is not None:
         yield "has a convolution with stride, padding, dilation, groups or bias"
-
-
-def _is_plain_average(pool: nn.Module) -> bool:
-    return (
-        isinstance(pool, nn.AvgPool2d)
-        and isinstance(pool.kernel_size, int)
-        and pool.stride == pool.kernel_size
-        and pool.padding == 0
-        and not pool.ceil_mode
-        and pool.divisor_override is None
-    )
 
 
 def _unlike_norm(block: Block) -> Iterator[str]:
@@ -247,6 +236,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         lif.theta,
         lif.theta_grad,
         lif.slope,
+        lif.surrogate,
         quotient=1 if link is None else link.synapse.pool**2,
         bias=None if link is None else link.bias,
         dropout=block.dropout.p if _drops(block) else 0.0,
@@ -299,7 +289,6 @@ def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
         and not x.requires_grad
         and isinstance(block.synapse, BinaryConv2d)
         and not any((*_unlike_synapse(block), *_unlike_norm(block)))
-        and (block.norm is None or isinstance(block.norm, StepBatchNorm2d))
     )
 
 

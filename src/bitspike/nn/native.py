@@ -75,7 +75,7 @@ def _neurons(lif: LIF, shape: tuple[int, int], keep_membrane: bool) -> Neurons |
     if theta.dim() > 0 or center.dim() > 0 or (beta.dim() > 0 and beta.shape != shape[1:]):
         return None
     right = all(0 < float(n) < float("inf") for n in (theta, center)) and bool(((beta >= 0) & (beta <= 1)).all())
-    return Neurons(beta, theta, center, lif.slope, keep_membrane) if right else None
+    return Neurons(beta, theta, center, lif.slope, lif.surrogate, keep_membrane) if right else None
 
 
 def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:

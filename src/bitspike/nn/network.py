@@ -16,7 +16,7 @@ from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
-from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState
+from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
 from bitspike.ops.checks import NotFiniteError, require_steps
 
 Norm = Literal["step", "shared"]
@@ -170,6 +170,7 @@ def build(
     clip: float | None = None,
     norm: Norm | None = None,
     dropout: float | Sequence[float] = 0.0,
+    surrogate: Surrogate = "fast_sigmoid",
     surrogate_center: SurrogateCenter = "initial",
     learn_beta: bool = False,
     recurrent: bool = False,
@@ -183,12 +184,12 @@ def build(
     """The network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
 
     `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer (it acts
-    on the current). `norm` is the batch norm of convolutions: statistics per step ("step"), over all
-    time ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every
-    neuron of Dense layers and one for each convolutional layer; `recurrent` gives Dense layers but the last
-    binary recurrent weights; `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper
-    says) or the released code's ("released"). `recompute` saves memory on a GPU: only hidden spikes are kept for the
-    backward pass, as bits, and the rest is made again.
+    on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`. `norm` is the batch norm of
+    convolutions: statistics per step ("step"), over all time ("shared"), or none. `binary=False` gives the float32
+    twin. `learn_beta` learns a decay for every neuron of Dense layers and one for each convolutional layer;
+    `recurrent` gives Dense layers but the last binary recurrent weights; `adaptation` adds adaptive thresholds. `init`
+    is PyTorch's ("torch", as the paper says) or the released code's ("released"). `recompute` saves memory on a GPU:
+    only hidden spikes are kept for the backward pass, as bits, and the rest is made again.
     """
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
@@ -208,6 +209,7 @@ def build(
     def neurons(i: int, layer: Layer) -> LIF:
         shared: dict[str, Any] = {
             "slope": slopes[i],
+            "surrogate": surrogate,
             "surrogate_center": surrogate_center,
             "learn_beta": learn_beta,
             "adaptation": adaptation,

@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, binarize, lif
+from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate, binarize, lif
+from bitspike.ops.surrogate import require_surrogate
 
 SurrogateCenter = Literal["initial", "current"]
 
@@ -31,7 +32,7 @@ class LIF(nn.Module):
     """Leaky integrate-and-fire neurons (Eq. 1-2) over `current [T, B, ...]`; the buffer `theta` is their threshold.
 
     `surrogate_center="initial"` keeps the surrogate at the starting threshold while annealing raises theta
-    (the paper); `"current"` moves it along (the authors' released code).
+    (the paper); `"current"` moves it along (the authors' released code). `surrogate` is its shape, as in `lif`.
     With `learn_beta` the decay is learnt, one for the layer or, given `neurons`, one for each neuron;
     it is stored as a logit, so that no step of the optimizer can take it out of (0, 1).
     """
@@ -45,6 +46,7 @@ class LIF(nn.Module):
         theta: float = 1.0,
         *,
         slope: float = 25.0,
+        surrogate: Surrogate = "fast_sigmoid",
         surrogate_center: SurrogateCenter = "initial",
         learn_beta: bool = False,
         neurons: int | tuple[int, ...] | None = None,
@@ -57,12 +59,14 @@ class LIF(nn.Module):
         for what, value in (("theta", theta), ("slope", slope)):
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: {what} must be a finite number > 0, but is {value!r}")
+        require_surrogate(name, surrogate)
         if surrogate_center not in ("initial", "current"):
             raise ValueError(
                 f"{name}: surrogate_center must be 'initial' (the paper) or 'current' (the released code), "
                 f"but is {surrogate_center!r}"
             )
         self.slope = slope
+        self.surrogate: Surrogate = surrogate
         self.surrogate_center = surrogate_center
         self.adaptation = adaptation
         self.backend = backend
@@ -140,6 +144,7 @@ class LIF(nn.Module):
             theta=self.theta,
             theta_grad=self.theta_grad,
             slope=self.slope,
+            surrogate=self.surrogate,
             steps=steps,
             state=state,
             keep_membrane=keep_membrane,
@@ -155,7 +160,7 @@ class LIF(nn.Module):
         adaptation = f", {self.adaptation}" if self.adaptation else ""
         return (
             f"beta={decay}{learnt}, theta={self.theta.item():.4g}, slope={self.slope:.4g}, "
-            f"surrogate_center={self.surrogate_center!r}{adaptation}"
+            f"surrogate={self.surrogate!r}, surrogate_center={self.surrogate_center!r}{adaptation}"
         )
 
 

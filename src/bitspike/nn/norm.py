@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
 from bitspike.ops.cpu import library
-from bitspike.ops.cpu.norm import Averages, step_norm
+from bitspike.ops.cpu.norm import Averages
+from bitspike.ops.cpu.norm import step_norm as step_norm_c
+from bitspike.ops.step_norm import step_norm
 
 
 class _BatchNorm(nn.BatchNorm2d):
@@ -48,7 +50,8 @@ class StepBatchNorm2d(_BatchNorm):
 
     The running averages move T times an iteration. A current that is constant in time, `[B, C, H, W]` with
     `steps=T`, has the same statistics at every step: T updates at once are one with momentum 1 - (1 - m)**T.
-    On the CPU all steps are one call of C code with the same bits, gradients to 1e-6; not with `plain=True`.
+    All steps are normalized at once: on the CPU by C code with the same bits and gradients to 1e-6, on a GPU with sums
+    in another order, so everything to 1e-6. `plain=True` is the definition, T calls of F.batch_norm.
     """
 
     def forward(self, x: Tensor, steps: int = 1, *, plain: bool = False) -> Tensor:
@@ -61,15 +64,22 @@ class StepBatchNorm2d(_BatchNorm):
             return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
         if x.dim() == 4:
             return self._normalize(x, 1 - (1 - momentum) ** steps, steps)
-        if not plain and library.usable(x) and (out := self._at_once(x, momentum)) is not None:
+        if not plain and (out := self._at_once(x, momentum)) is not None:
             return out
         return torch.stack([self._normalize(step, momentum, 1) for step in x.unbind()])
 
     def _at_once(self, x: Tensor, momentum: float) -> Tensor | None:
-        parts = (self.weight, self.bias, self.running_mean, self.running_var)
-        if any(part is not None and part.dtype != torch.float32 for part in parts) or not self.affine:
+        """All steps in one call; None where only the loop over them will do, which also says what is wrong."""
+        if not self.affine:
             return None
-        out = step_norm(x, self.weight, self.bias, Averages(self.running_mean, self.running_var, momentum), self.eps)
+        averages = Averages(self.running_mean, self.running_var, momentum)
+        out = None
+        if library.usable(x):
+            parts = (self.weight, self.bias, self.running_mean, self.running_var)
+            if all(part is None or part.dtype == torch.float32 for part in parts):
+                out = step_norm_c(x, self.weight, self.bias, averages, self.eps)
+        elif _parallel(x) and x[0].numel() > self.num_features:
+            out = step_norm(x, self.weight, self.bias, averages, self.eps)
         if out is not None and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(len(x))
         return out
@@ -93,6 +103,11 @@ class SharedBatchNorm2d(_BatchNorm):
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
         return per_step(super().forward, x)
+
+
+def _parallel(x: Tensor) -> bool:
+    """Where one call for all steps is faster than one each, and there is no C code for it."""
+    return x.is_cuda
 
 
 def _number(momentum: float | None) -> float:

@@ -3,13 +3,15 @@
 from bitspike.ops.binarize import binarize
 from bitspike.ops.grouped import grouped_linear
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
-from bitspike.ops.surrogate import fast_sigmoid_grad, spike
+from bitspike.ops.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, spike
 
 __all__ = [
     "Adaptation",
     "Backend",
     "LIFOutput",
     "LIFState",
+    "Surrogate",
+    "arctan_grad",
     "binarize",
     "fast_sigmoid_grad",
     "grouped_linear",

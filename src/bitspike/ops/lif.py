@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops import checks
+from bitspike.ops.surrogate import Surrogate, require_surrogate
 
 Backend = Literal["auto", "reference", "torch", "c", "triton"]
 BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c", "triton")
@@ -63,6 +64,7 @@ class Scan:
     theta: Tensor
     center: Tensor  # of the surrogate
     slope: float
+    surrogate: Surrogate
     start: LIFState | None  # None: at rest
     recurrent: Tensor | None
     adaptation: Adaptation | None
@@ -97,6 +99,7 @@ def lif(
     theta: float | Tensor,
     theta_grad: float | Tensor | None = None,
     slope: float,
+    surrogate: Surrogate = "fast_sigmoid",
     steps: int | None = None,
     state: LIFState | None = None,
     keep_membrane: bool = True,
@@ -107,7 +110,8 @@ def lif(
     """u[t] = beta*u[t-1] + I[t] - theta*z[t-1];  z[t] = 1 if u[t] >= theta else 0.
 
     `current` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` that is fed T times. The reset carries no
-    gradient; the spike's is 1 / (1 + slope*|theta_grad - u|)**2, where `theta_grad` is theta unless given.
+    gradient; the spike's is 1 / (1 + slope*|theta_grad - u|)**2, or with `surrogate="arctan"`
+    1 / (1 + (slope*(theta_grad - u))**2), where `theta_grad` is theta unless given.
     `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
     `state`, from an earlier call's output, continues it exactly.
 
@@ -116,7 +120,9 @@ def lif(
     On CPU tensors a current or threshold that is not finite is an error; on a GPU that check, which would
     wait for the device, is left out.
     """
-    scan = _checked(current, beta, theta, theta_grad, slope, steps, state, keep_membrane, recurrent, adaptation)
+    scan = _checked(
+        current, beta, theta, theta_grad, slope, surrogate, steps, state, keep_membrane, recurrent, adaptation
+    )
     # Autocast would round the recurrent products, and with them spikes.
     with torch.autocast(current.device.type, enabled=False):
         output = _backend(backend, scan)(scan)
@@ -154,6 +160,7 @@ def _checked(
     theta: float | Tensor,
     theta_grad: float | Tensor | None,
     slope: float,
+    surrogate: Surrogate,
     steps: int | None,
     state: LIFState | None,
     keep_membrane: bool,
@@ -165,6 +172,7 @@ def _checked(
     shape = current.shape if static else current.shape[1:]
     dtype = torch.promote_types(current.dtype, torch.float32)
     checks.require_number("lif", "slope", slope)
+    require_surrogate("lif", surrogate)
     if adaptation is not None and not isinstance(adaptation, Adaptation):
         raise TypeError(
             f"lif: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
@@ -187,6 +195,7 @@ def _checked(
         theta=theta_t,
         center=center,
         slope=float(slope),
+        surrogate=surrogate,
         start=_state(state, shape, dtype, current.device, adaptation),
         recurrent=None if recurrent is None else recurrent.to(dtype),
         adaptation=adaptation,

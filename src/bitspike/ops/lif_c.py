@@ -14,9 +14,11 @@ from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
+from bitspike.ops.surrogate import Surrogate
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
-_INTERFACE = 1  # of native.c
+_INTERFACE = 2  # of native.c
+_SURROGATES: dict[Surrogate, int] = {"fast_sigmoid": 0, "arctan": 1}  # as cpu/scan.h numbers them
 _COUNTS = ("steps", "neurons", "current_step", "beta_step", "theta_step", "center_step")
 _POINTERS = ("current", "beta", "theta", "center", "u0", "z0")
 
@@ -28,6 +30,7 @@ class CScan(ctypes.Structure):
         *((name, ctypes.c_int64) for name in _COUNTS),
         *((name, ctypes.c_void_p) for name in _POINTERS),
         ("slope", ctypes.c_float),
+        ("surrogate", ctypes.c_int32),
     )
 
 
@@ -71,7 +74,7 @@ def refusal(scan: Scan) -> str | None:
 
 def run(scan: Scan) -> LIFOutput:
     """Eq. 1-2 in C, on all of PyTorch's threads."""
-    form = Form(scan.steps, scan.static, scan.shape, scan.slope, scan.keep_membrane)
+    form = Form(scan.steps, scan.static, scan.shape, scan.slope, scan.surrogate, scan.keep_membrane)
     spikes, membrane, last = _LIF.apply(
         scan.current.contiguous(), scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
     )
@@ -85,6 +88,7 @@ class Form(NamedTuple):
     static: bool
     shape: torch.Size
     slope: float
+    surrogate: Surrogate
     keep_membrane: bool
 
 
@@ -142,6 +146,7 @@ def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan
         *(int(p.numel() > 1) for p in parameters),
         *(tensor.data_ptr() for tensor in held),
         form.slope,
+        _SURROGATES[form.surrogate],
     )
     return held, scan
 

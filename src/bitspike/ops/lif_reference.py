@@ -32,7 +32,7 @@ def run(scan: Scan) -> LIFOutput:
             a = rho * a + (1 - rho) * z
             threshold = scan.theta + strength * a
             center = scan.center + strength * a
-        z = spike(u, threshold, center, scan.slope)
+        z = spike(u, threshold, center, scan.slope, scan.surrogate)
         spikes.append(z)
         membrane.append(u)
     return LIFOutput(

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
-from bitspike.ops.surrogate import fast_sigmoid_grad
+from bitspike.ops.surrogate import GRADS, Surrogate
 
 
 def run(scan: Scan) -> LIFOutput:
     """Eq. 1-2 as one autograd function."""
     adaptation = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else None
-    form = _Form(scan.steps, scan.static, scan.dtype, scan.slope, adaptation, scan.keep_membrane)
+    form = _Form(scan.steps, scan.static, scan.dtype, scan.slope, scan.surrogate, adaptation, scan.keep_membrane)
     u0, z0, a0 = scan.state
     spikes, membrane, u, z, a = _LIF.apply(
         scan.current, scan.beta, u0, z0, a0, scan.recurrent, scan.theta, scan.center, form
@@ -33,6 +33,7 @@ class _Form(NamedTuple):
     static: bool
     dtype: torch.dtype
     slope: float
+    surrogate: Surrogate
     adaptation: tuple[float, float] | None  # rho, strength
     keep_membrane: bool
 
@@ -91,7 +92,7 @@ class _LIF(torch.autograd.Function):
             if grad_spikes is not None:
                 gz = gz + grad_spikes[t]
             middle = center if levels is None else center + strength * levels[t]
-            through_spike = fast_sigmoid_grad(us[t], middle, form.slope).mul_(gz)
+            through_spike = GRADS[form.surrogate](us[t], middle, form.slope).mul_(gz)
             g = g + through_spike
             if grad_membrane is not None:
                 g = g + grad_membrane[t]

@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from bitspike.ops.available import OLDEST
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
+from bitspike.ops.surrogate import Surrogate
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _NARROWEST = 32  # what the recurrent scan multiplies at once; it must take more than one product
@@ -68,7 +69,15 @@ def run(scan: Scan) -> LIFOutput:
     u0, z0, a0 = scan.start or LIFState(None, None, None)  # type: ignore[arg-type]
     rho, strength = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else (0.0, 0.0)
     form = Form(
-        scan.steps, scan.static, scan.shape, scan.slope, rho, strength, scan.adaptation is not None, scan.keep_membrane
+        scan.steps,
+        scan.static,
+        scan.shape,
+        scan.slope,
+        scan.surrogate,
+        rho,
+        strength,
+        scan.adaptation is not None,
+        scan.keep_membrane,
     )
     inputs = (scan.current, scan.beta, u0, z0, a0, scan.theta, scan.center)
     if scan.recurrent is not None:
@@ -87,6 +96,7 @@ class Form(NamedTuple):
     static: bool
     shape: torch.Size
     slope: float
+    surrogate: Surrogate
     rho: float
     strength: float
     adaptive: bool
@@ -134,6 +144,7 @@ class _LIF(torch.autograd.Function):
             *form.adaptation(),
             STATIC=form.static,
             ADAPTIVE=form.adaptive,
+            SURROGATE=form.surrogate,
         )
         # What backward() recomputes from goes here, too: PyTorch then refuses if any was overwritten since.
         inputs = (current, theta, center, u0, z0) if recomputed else (None,) * 5
@@ -174,6 +185,7 @@ class _LIF(torch.autograd.Function):
                 form.steps,
                 form.neurons,
                 form.slope,
+                SURROGATE=form.surrogate,
                 STILL=still,
             )
         else:

@@ -14,6 +14,8 @@ are alike (a STATIC current, STILL gradients of the spikes, as a loss on counts 
 import triton
 import triton.language as tl
 
+from bitspike.ops.surrogate_triton import _surrogate
+
 
 @triton.jit
 def _neurons(neurons, BLOCK: tl.constexpr):
@@ -61,14 +63,6 @@ def _keep(pointer, at, value, where):
 
 
 @triton.jit
-def _surrogate(u, center, slope):
-    """ds/du = 1 / (1 + slope * |center - u|)**2, from one instruction that is good to 22 bits."""
-    root = tl.rsqrt(1.0 + slope * tl.abs(center - u))
-    square = root * root
-    return square * square
-
-
-@triton.jit
 def _step(state, row, heard, beta, theta, rho, gain, strength, ADAPTIVE: tl.constexpr):
     """Eq. 1-2 for one step of (u, z, a, threshold * z); `heard` is what other neurons' spikes add, if any do."""
     u, z, a, reset = state
@@ -87,7 +81,8 @@ def _step(state, row, heard, beta, theta, rho, gain, strength, ADAPTIVE: tl.cons
 @triton.jit
 def _fwd_round(
     state, rows, t, steps, neurons, n, live, beta, theta, center, spikes, membrane, surrogate, before, ends,
-    slope, rho, gain, strength, LAST: tl.constexpr, ADAPTIVE: tl.constexpr, AHEAD: tl.constexpr,
+    slope, rho, gain, strength,
+    LAST: tl.constexpr, ADAPTIVE: tl.constexpr, SURROGATE: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """AHEAD steps from t on, what is asked for of them stored; the LAST round ends where time does."""
     wide = tl.cast(neurons, tl.int64)
@@ -101,7 +96,7 @@ def _fwd_round(
         _keep(membrane, at, u, within)
         if surrogate is not None:
             middle = center + strength * a if ADAPTIVE else center
-            _keep(surrogate, at, _surrogate(u, middle, slope), within)
+            _keep(surrogate, at, _surrogate(u, middle, slope, SURROGATE), within)
         if LAST:
             for i in tl.static_range(3):
                 _keep(ends[i], n, state[i], live & (t + k == steps - 1))
@@ -114,7 +109,7 @@ def _lif_fwd_kernel(
     current, current_t, current_n, beta, beta_p, theta, theta_p, center, center_p, u0, z0, a0,
     spikes, membrane, surrogate, before, u_last, z_last, a_last,
     steps, neurons, slope, rho, gain, strength,
-    STATIC: tl.constexpr, ADAPTIVE: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
+    STATIC: tl.constexpr, ADAPTIVE: tl.constexpr, SURROGATE: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The scan; `surrogate` and `before` (u[t-1], for a learnt beta) are all that the backward pass needs of a step."""
     n, live = _neurons(neurons, BLOCK)
@@ -131,13 +126,13 @@ def _lif_fwd_kernel(
         ahead = rows if STATIC else _rows(current, t + AHEAD, 1, current_t, current_n, n, live, steps, AHEAD)
         state = _fwd_round(
             state, rows, t, steps, neurons, n, live, decay, level, middle, spikes, membrane, surrogate, before, ends,
-            slope, rho, gain, strength, False, ADAPTIVE, AHEAD,
+            slope, rho, gain, strength, False, ADAPTIVE, SURROGATE, AHEAD,
         )  # fmt: skip
         rows = ahead
         t += AHEAD
     _fwd_round(
         state, rows, t, steps, neurons, n, live, decay, level, middle, spikes, membrane, surrogate, before, ends,
-        slope, rho, gain, strength, True, ADAPTIVE, AHEAD,
+        slope, rho, gain, strength, True, ADAPTIVE, SURROGATE, AHEAD,
     )  # fmt: skip
 
 
@@ -221,7 +216,7 @@ def _lif_static_bwd_kernel(
     beta, beta_p, theta, theta_p, center, center_p, u0, z0,
     grad_current, grad_u0, grad_beta,
     steps, neurons, slope,
-    STILL: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
+    SURROGATE: tl.constexpr, STILL: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """sum_t (gz[t]*s(u[t]) + gu[t]) * du[t]/dI, forwards in time: u is computed again, and no step was kept.
 
@@ -252,7 +247,7 @@ def _lif_static_bwd_kernel(
             last = t + k == steps - 1
             through = rows_gz[k].to(tl.float32) + tl.where(last, last_gz, 0.0)
             direct = rows_gu[k].to(tl.float32) + tl.where(last, last_gu, 0.0)
-            g = tl.where(t + k < steps, through * _surrogate(state[0], middle, slope) + direct, 0.0)
+            g = tl.where(t + k < steps, through * _surrogate(state[0], middle, slope, SURROGATE) + direct, 0.0)
             of_current += g * by_current
             of_u0 += g * by_u0
             of_beta += g * by_beta

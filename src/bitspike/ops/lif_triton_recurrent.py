@@ -50,6 +50,7 @@ class RecurrentLIF(torch.autograd.Function):
             form.shape[-1],
             form.slope,
             *form.adaptation(),
+            SURROGATE=form.surrogate,
         )
         ctx.save_for_backward(beta, recurrent, z0, spikes, surrogate, before)
         ctx.form = form
@@ -98,11 +99,11 @@ def _outer(g: Tensor, spikes: Tensor, z0: Tensor | None) -> Tensor:
     return total if z0 is None else total + g[0].flatten(0, -2).T @ z0.flatten(0, -2)
 
 
-def _launch(name: str, form: Form, *args: Any) -> None:
+def _launch(name: str, form: Form, *args: Any, **constants: Any) -> None:
     from bitspike.ops import lif_triton_recurrent_kernels as kernels
 
     neurons = max(form.shape[-1], 1)
     width = max(_DEPTH, 1 << (neurons - 1).bit_length())
     programs = -(-(form.neurons // neurons) // _ROWS)
     shape = {"ADAPTIVE": form.adaptive, "ROWS": _ROWS, "WIDTH": width, "DEPTH": _DEPTH}
-    launch(getattr(kernels, name), programs, *args, warps=min(max(width // 16, 4), 16), **shape)
+    launch(getattr(kernels, name), programs, *args, warps=min(max(width // 16, 4), 16), **shape, **constants)

@@ -10,7 +10,8 @@ parts writing from reading. Weights of -1 and +1 make sums that no order rounds;
 import triton
 import triton.language as tl
 
-from bitspike.ops.lif_triton_kernels import _each, _keep, _step, _surrogate
+from bitspike.ops.lif_triton_kernels import _each, _keep, _step
+from bitspike.ops.surrogate_triton import _surrogate
 
 
 @triton.jit
@@ -45,7 +46,7 @@ def _recurrent_fwd_kernel(
     current, current_t, current_n, turned, beta, beta_p, theta, theta_p, center, center_p, u0, a0,
     spikes, membrane, surrogate, before, u_last, z_last, a_last,
     steps, batch, neurons, slope, rho, gain, strength,
-    ADAPTIVE: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
+    SURROGATE: tl.constexpr, ADAPTIVE: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """The scan with z[t-1] @ turned in every step, turned = recurrent.T; `z_last` holds the spikes to start from."""
     b, n, live = _samples(batch, neurons, ROWS, WIDTH)
@@ -68,7 +69,8 @@ def _recurrent_fwd_kernel(
         _keep(spikes, at, z, live)
         _keep(membrane, at, u, live)
         if surrogate is not None:
-            _keep(surrogate, at, _surrogate(u, middle + strength * a if ADAPTIVE else middle, slope), live)
+            center_now = middle + strength * a if ADAPTIVE else middle
+            _keep(surrogate, at, _surrogate(u, center_now, slope, SURROGATE), live)
         t += 1
     _keep(u_last, n, u, live)
     _keep(a_last, n, a, live)

@@ -9,7 +9,7 @@ enum { SCRATCH = 1 << 17 /* floats: half a megabyte, within a second-level cache
 /* What lif_c.py was written for: raise both when a structure or signature changes. */
 EXPORT int lif_interface(void)
 {
-    return 1;
+    return 2;
 }
 
 static FOR_EACH_CPU void forward_block(const Scan *s, int64_t first, int64_t n, float *spikes, float *membrane,

@@ -1,11 +1,14 @@
-"""The spike and the gradient that stands in for its derivative (Eq. 2 and the clamped fast sigmoid)."""
+"""The spike (Eq. 2), and the shapes of the gradient that stands in for its derivative."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+
+Surrogate = Literal["fast_sigmoid", "arctan"]
 
 
 def fast_sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
@@ -13,25 +16,43 @@ def fast_sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor
     return 1.0 / (1.0 + slope * (center - u).abs()) ** 2
 
 
+def arctan_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
+    """ds/du = 1 / (1 + (slope * (center - u))**2), the derivative of arctan(slope * (u - center)) / slope."""
+    return 1.0 / (1.0 + (slope * (center - u)) ** 2)
+
+
+GRADS: dict[Surrogate, Callable[[Tensor, Tensor | float, float], Tensor]] = {
+    "fast_sigmoid": fast_sigmoid_grad,
+    "arctan": arctan_grad,
+}
+
+
+def require_surrogate(where: str, surrogate: object) -> None:
+    """One of the shapes by name."""
+    if not isinstance(surrogate, str) or surrogate not in GRADS:
+        raise ValueError(f"{where}: surrogate must be one of {', '.join(GRADS)}, but is {surrogate!r}")
+
+
 class _Spike(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, u: Tensor, theta: Tensor, center: Tensor, slope: float) -> Tensor:
+    def forward(ctx: Any, u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate) -> Tensor:
         ctx.save_for_backward(u, center)
-        ctx.slope = slope
+        ctx.slope, ctx.surrogate = slope, surrogate
         return (u >= theta).to(u.dtype)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor | None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor | None, None, None]:
         u, center = ctx.saved_tensors
-        grad_u = grads[0] * fast_sigmoid_grad(u, center, ctx.slope)
+        grad_u = grads[0] * GRADS[ctx.surrogate](u, center, ctx.slope)
         grad_center = -grad_u if ctx.needs_input_grad[2] else None
-        return grad_u, None, grad_center, None
+        return grad_u, None, grad_center, None, None
 
 
-def spike(u: Tensor, theta: Tensor, center: Tensor, slope: float) -> Tensor:
-    """1 where u >= theta, else 0; the gradient is the fast sigmoid's around `center`, not around theta.
+def spike(u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate = "fast_sigmoid") -> Tensor:
+    """1 where u >= theta, else 0; the gradient is the surrogate's around `center`, not around theta.
 
     `center` receives minus the gradient of u, for thresholds that depend on earlier spikes.
     """
-    z: Tensor = _Spike.apply(u, theta, center, slope)
+    require_surrogate("spike", surrogate)
+    z: Tensor = _Spike.apply(u, theta, center, slope, surrogate)
     return z

@@ -15,6 +15,7 @@ from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Draw, Packed, pack
 from bitspike.ops.lif import LIFOutput, LIFState
 from bitspike.ops.lif_c import CGradients, CScan, Form, address, describe, threads
+from bitspike.ops.surrogate import Surrogate
 
 _SHORT = 2**15 - 1  # signs that the kernel's 16 bits add up
 BUSY = 0.3  # the share of inputs that fire above which products of floats are faster
@@ -48,6 +49,7 @@ class Neurons(NamedTuple):
     theta: Tensor
     center: Tensor
     slope: float
+    surrogate: Surrogate
     keep_membrane: bool
 
 
@@ -76,7 +78,7 @@ def dense(
     steps, batch, outputs = x.shape[0], x.shape[1], signs.shape[0]
     shape = torch.Size((batch, outputs))
     rest = state or LIFState(float32(shape).zero_(), float32(shape).zero_())
-    form = Form(steps, False, shape, neurons.slope, neurons.keep_membrane)
+    form = Form(steps, False, shape, neurons.slope, neurons.surrogate, neurons.keep_membrane)
     spikes, membrane, last = _Dense.apply(
         x, signs, bias, neurons.beta, rest.membrane, neurons.theta, neurons.center, rest.spikes, form, packed, mask
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bitspike.ops.lif_c import CGradients
 
-_INTERFACE = 1  # of pack.c
+_INTERFACE = 2  # of pack.c
 _POINTER, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _SIGNATURES = {
     "pack_rows": (_POINTER, _COUNT, _COUNT, _NUMBER, _POINTER, ctypes.POINTER(_COUNT)),

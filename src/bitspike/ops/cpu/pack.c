@@ -8,7 +8,7 @@ enum { SPIKES = 0, COUNTS = 1, OTHER = 2 };
 /* What all kernels of this library were written for: raise it with library.py's when a structure changes. */
 EXPORT int cpu_interface(void)
 {
-    return 1;
+    return 2;
 }
 
 static FOR_EACH_CPU int pack_row(const float *restrict x, int64_t inputs, uint64_t *restrict bits,

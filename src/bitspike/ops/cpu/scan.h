@@ -23,6 +23,7 @@
 #endif
 
 enum { BLOCK = 1024, AHEAD = 3 /* steps */ };
+enum { FAST_SIGMOID, ARCTAN }; /* surrogates, as lif_c.py numbers them */
 
 /* Shared with lif_c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
 typedef struct {
@@ -32,6 +33,7 @@ typedef struct {
     const float *current, *beta, *theta, *center;
     const float *u0, *z0;
     float slope;
+    int32_t surrogate;
 } Scan;
 
 /* What a backward pass reads (NULL where a gradient is zero) and writes. Shared with lif_c.py, field by field. */
@@ -87,36 +89,41 @@ INLINE void fetch(const float *from, int64_t n)
         __builtin_prefetch(from + i);
 }
 
-/* g += gz * surrogate(u): the gradient of one step's current. */
-INLINE float through_spike(const Scan *s, float g, float gz, float center, float u)
+/* g + gz * surrogate(u): the gradient of one step's current. `surrogate` is a constant wherever this is inlined. */
+INLINE float through_spike(const Scan *s, const int surrogate, float g, float gz, float center, float u)
 {
+    if (surrogate == ARCTAN) {
+        const float away = s->slope * (center - u);
+        return g + gz / (1.0f + away * away);
+    }
     float d = 1.0f + s->slope * fabsf(center - u);
     return g + gz / (d * d);
 }
 
-INLINE void add_products(const Scan *s, float *restrict sum, const float *g, const float *gz, const float *center,
-                         const float *u, const float *before, int64_t n)
+INLINE void add_products(const Scan *s, const int surrogate, float *restrict sum, const float *g, const float *gz,
+                         const float *center, const float *u, const float *before, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        sum[i] += (gz ? through_spike(s, g[i], gz[i], center[i], u[i]) : g[i]) * before[i];
+        sum[i] += (gz ? through_spike(s, surrogate, g[i], gz[i], center[i], u[i]) : g[i]) * before[i];
 }
 
 /* One step of the way back: the current's gradient to `out`, or added to `sum` where that is NULL; g moves on to the
  * step before. `out` may be `u`. */
-INLINE void step_back(const Scan *s, float *restrict g, const float *gz, const float *restrict center, const float *u,
-                      const float *restrict beta, float *out, float *restrict sum, int64_t n)
+INLINE void step_back(const Scan *s, const int surrogate, float *restrict g, const float *gz,
+                      const float *restrict center, const float *u, const float *restrict beta, float *out,
+                      float *restrict sum, int64_t n)
 {
     if (gz && out) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; i++) {
-            const float now = through_spike(s, g[i], gz[i], center[i], u[i]);
+            const float now = through_spike(s, surrogate, g[i], gz[i], center[i], u[i]);
             out[i] = now;
             g[i] = beta[i] * now;
         }
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        const float now = gz ? through_spike(s, g[i], gz[i], center[i], u[i]) : g[i];
+        const float now = gz ? through_spike(s, surrogate, g[i], gz[i], center[i], u[i]) : g[i];
         if (out)
             out[i] = now;
         else
@@ -127,8 +134,8 @@ INLINE void step_back(const Scan *s, float *restrict g, const float *gz, const f
 
 /* From the membranes `us` of `steps` rows of `width` floats to the current's gradients, row t at `out + t * stride`
  * (their sum at `out` if the current is constant in time); `out` may be `us`. Writes u0's and beta's as well. */
-INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of,
-                      const float *us, int64_t width, float *out, int64_t stride)
+INLINE void walk_back_by(const Scan *s, const int surrogate, int64_t first, int64_t n, const Gradients *grad,
+                         const float *beta_of, const float *us, int64_t width, float *out, int64_t stride)
 {
     float g[BLOCK], center[BLOCK], sum[BLOCK], beta[BLOCK];
     for (int64_t i = 0; i < n; i++) {
@@ -143,14 +150,24 @@ INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *
         if (grad->membrane)
             add(g, grad->membrane + t * s->neurons + first, n);
         if (grad->beta)
-            add_products(s, beta, g, gz, center, u, t > 0 ? u - width : s->u0 + first, n);
-        step_back(s, g, gz, center, u, beta_of, s->current_step ? out + t * stride : NULL, sum, n);
+            add_products(s, surrogate, beta, g, gz, center, u, t > 0 ? u - width : s->u0 + first, n);
+        step_back(s, surrogate, g, gz, center, u, beta_of, s->current_step ? out + t * stride : NULL, sum, n);
     }
     copy(grad->u0 + first, g, n);
     if (!s->current_step)
         copy(out, sum, n);
     if (grad->beta)
         copy(grad->beta + first, beta, n);
+}
+
+/* The surrogate is chosen here, outside of all loops. */
+INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of,
+                      const float *us, int64_t width, float *out, int64_t stride)
+{
+    if (s->surrogate == ARCTAN)
+        walk_back_by(s, ARCTAN, first, n, grad, beta_of, us, width, out, stride);
+    else
+        walk_back_by(s, FAST_SIGMOID, first, n, grad, beta_of, us, width, out, stride);
 }
 
 #endif

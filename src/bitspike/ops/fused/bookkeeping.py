@@ -8,6 +8,7 @@ from triton import next_power_of_2
 
 from bitspike.ops.fused import loss_kernels as kernels
 from bitspike.ops.fused.numbers import on
+from bitspike.ops.jitter import Jitter
 
 
 def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
@@ -23,15 +24,23 @@ def note_first_bad_(first: Tensor, norms: Tensor, step: Tensor) -> None:
         kernels._first_bad_kernel[(1,)](norms, first, step, SIZE=size, BLOCK=next_power_of_2(size), num_warps=1)
 
 
-def gather_images(values: Tensor, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """values[rows] / 255 in float32 and labels[rows], of uint8 images `[N, ...]`."""
+def gather_images(
+    values: Tensor,
+    labels: Tensor,
+    rows: Tensor,
+    jitter: Jitter = Jitter(),  # noqa: B008
+    key: Tensor | None = None,
+    first_row: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """values[rows] / 255 in float32, jittered, and labels[rows], of uint8 images `[N, ...]`."""
     values, labels, rows = values.contiguous(), labels.contiguous(), rows.contiguous()
     images = torch.empty(len(rows), *values.shape[1:], device=values.device)
     chosen = torch.empty(len(rows), dtype=labels.dtype, device=labels.device)
     if len(rows):
-        size = values[0].numel()
+        size, (height, width) = values[0].numel(), values.shape[-2:]
         with on(values):
             kernels._images_kernel[(len(rows), -(-size // 1024))](
-                values, labels, rows, images, chosen, SIZE=size, BLOCK=1024
-            )
+                values, labels, rows, images, chosen, rows if key is None else key, first_row,
+                SIZE=size, HEIGHT=height, WIDTH=width, SHIFT=jitter.shift, MIRROR=jitter.mirror, BLOCK=1024,
+            )  # fmt: skip
     return images, chosen

@@ -5,6 +5,12 @@
 import triton
 import triton.language as tl
 
+from bitspike.ops.dropout import ROUNDS as _ROUNDS
+from bitspike.ops.jitter import PLACE as _PLACE
+
+ROUNDS = tl.constexpr(_ROUNDS)
+PLACE = tl.constexpr(_PLACE)
+
 
 @triton.jit(do_not_specialize=["T", "on", "off"])
 def _count_loss_kernel(
@@ -54,12 +60,36 @@ def _first_bad_kernel(norms, first, step, SIZE: tl.constexpr, BLOCK: tl.constexp
 
 
 @triton.jit
-def _images_kernel(values, labels, rows, images, chosen, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """images[b] = values[rows[b]] / 255, chosen[b] = labels[rows[b]]."""
+def _positive(draw):
+    """31 bits of it, as a signed number: Triton divides no mixed ones."""
+    return draw.to(tl.int32, bitcast=True) & 0x7FFFFFFF
+
+
+@triton.jit(do_not_specialize=["first_row"])
+def _images_kernel(
+    values, labels, rows, images, chosen, key, first_row,
+    SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SHIFT: tl.constexpr, MIRROR: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """images[b] = values[rows[b]] / 255, moved and mirrored as `jittered` does; chosen[b] = labels[rows[b]]."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(rows + b).to(tl.int64)
-    pixel = tl.load(values + row * SIZE + i, mask=i < SIZE, other=0).to(tl.float32)
+    inside = i < SIZE
+    source = i
+    if SHIFT > 0 or MIRROR:
+        x, y, plane = i % WIDTH, i // WIDTH % HEIGHT, i // (WIDTH * HEIGHT)
+        # a draw a pixel, all of them the image's: philox wants blocks
+        image = tl.zeros([BLOCK], tl.int32) + (b.to(tl.int32) + first_row)
+        none = tl.zeros([BLOCK], tl.int32)
+        down, right, mirrored, _ = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)
+        if MIRROR:
+            x = tl.where(_positive(mirrored) % 2 == 1, WIDTH - 1 - x, x)
+        y = y - (_positive(down) % (2 * SHIFT + 1) - SHIFT)
+        x = x - (_positive(right) % (2 * SHIFT + 1) - SHIFT)
+        inside = inside & (x >= 0) & (x < WIDTH) & (y >= 0) & (y < HEIGHT)
+        source = (plane * HEIGHT + y) * WIDTH + x
+    pixel = tl.load(values + row * SIZE + source, mask=inside, other=0).to(tl.float32)
     tl.store(images + b * SIZE + i, tl.div_rn(pixel, 255.0), mask=i < SIZE)
     if tl.program_id(1) == 0:
         tl.store(chosen + b, tl.load(labels + row))

@@ -12,6 +12,7 @@ from bitspike.ops.fused import scan_kernels as kernels
 from bitspike.ops.fused.geometry import WORD, Grid
 from bitspike.ops.fused.norm import Normalizer
 from bitspike.ops.fused.numbers import STORED, at_once, on
+from bitspike.ops.surrogate import Surrogate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Neurons:
     theta: Tensor
     center: Tensor
     slope: float
+    surrogate: Surrogate
     quotient: int = 1  # the raw current is this many times the current
     bias: Tensor | None = None
     dropout: float = 0.0
@@ -64,6 +66,7 @@ def scan_forward(
         nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, norm.step if norm else 0,
         **neurons.drops(), **_shared(neurons), QUOTIENT=neurons.quotient,
+        SURROGATE=neurons.surrogate,
         STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
         BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
@@ -103,6 +106,6 @@ def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int)
     kernels._static_bwd_kernel[(-(-total // block),)](
         current, grad, out, neurons.theta if neurons.key is None else neurons.key,
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, **neurons.drops(), **_shared(neurons),
-        DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
+        SURROGATE=neurons.surrogate, DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return out

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.dropout import ROUNDS as _ROUNDS
+from bitspike.ops.surrogate_triton import _surrogate
 
 ROUNDS = tl.constexpr(_ROUNDS)
 
@@ -43,21 +44,13 @@ def _current(
     return x
 
 
-@triton.jit
-def _surrogate(u, center, slope):
-    """1 / (1 + slope * |center - u|)**2, by one reciprocal root."""
-    root = tl.rsqrt(1.0 + slope * tl.abs(center - u))
-    inverse = root * root
-    return inverse * inverse
-
-
 @triton.jit(do_not_specialize=["T", "norm_step", "below"])
 def _scan_fwd_kernel(
     current, bits, surrogate, mean, scale, shift, bias, key, beta, theta, center, slope, T, total,
     norm_step, below, keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, SAVE: tl.constexpr,
-    BLOCK: tl.constexpr,
+    SURROGATE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """bits[t] from the current of step t; STATIC: from the one current `[B, C, H, W]` of all steps."""
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
@@ -99,7 +92,7 @@ def _scan_fwd_kernel(
             packed = tl.sum(tl.where(fired, 1 << lane, 0), axis=1)
             tl.store((bits + (t + k) * (total // 32)) + word, packed, mask=(word * 32 < total) & (t + k < T))
             if SAVE:
-                s = _surrogate(u, center, slope)
+                s = _surrogate(u, center, slope, SURROGATE)
                 tl.store((surrogate + (t + k) * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & (t + k < T))
         near, far, means, scales = far, farther, next_means, next_scales
 
@@ -143,7 +136,7 @@ def _scan_bwd_kernel(
 def _static_bwd_kernel(
     current, grad, out, key, beta, theta, center, slope, T, total, below, keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
-    DROP: tl.constexpr, BLOCK: tl.constexpr,
+    SURROGATE: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The gradient `[B, C, H, W]` of a current that is constant in time; nothing of the forward pass was kept.
 
@@ -175,7 +168,7 @@ def _static_bwd_kernel(
             u = (beta * u + x) - reset
             reset = tl.where(u >= theta, theta, 0.0)
             reach = beta * reach + share
-            acc += near[k].to(tl.float32) * _surrogate(u, center, slope) * reach
+            acc += near[k].to(tl.float32) * _surrogate(u, center, slope, SURROGATE) * reach
         near, far = far, farther
     tl.store(out + at, acc, mask=real)
 
