@@ -283,7 +283,7 @@ def test_a_run_that_could_not_begin_leaves_nothing_in_the_way(here, bitspike):
         ("spikes", ["data.clip=1"], "data.clip has no meaning here: own.npz holds spikes that are binned already"),
         ("images", ["data.kind=spikes"], "must hold an array spikes, but holds images, labels"),
         ("images", ["data.validation_share=0"], "data.validation_share is 0, but train.protocol = 'holdout'"),
-        ("images", ["train.loss=trace"], "train.loss must be 'count' on own.npz, but is 'trace'"),
+        ("images", ["train.loss=trace"], "train.loss must be 'count' or 'cross_entropy' on own.npz, but is 'trace'"),
         ("images", ["net.theta=[1, 2, 3]"], "net.theta must be one threshold, or one a neuron layer, 2 in '16-8-3'"),
         ("images", ["net.beta=[0.1]"], "beta"),
         ("images", ["data.train_limit=1"], "needs two training samples of a class"),

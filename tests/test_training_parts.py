@@ -8,19 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from bitspike import build, count_loss
+from bitspike import build, count_loss, cross_entropy_loss
 from bitspike.data.coding import target_trace
 from bitspike.data.samples import frames_from_dense
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.sharding import Shard, set_shard
 from bitspike.ops import LIFOutput, LIFState
+from bitspike.train.average import WeightAverage
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import evaluate
 from bitspike.train.health import FirstBad, SilentLayers, dead_message
-from bitspike.train.optim import clip_gradients, clip_weights, gradient_norms, learning_rate, make_optimizer
+from bitspike.train.optim import (
+    clip_gradients,
+    clip_weights,
+    gradient_norms,
+    latent_weights,
+    learning_rate,
+    make_optimizer,
+)
 from bitspike.train.seeds import mixed, order
-from bitspike.train.tasks import CountTask, TraceTask
+from bitspike.train.tasks import CountTask, CrossEntropyTask, TraceTask
 
 
 @given(st.integers(1, 40), st.floats(1e-5, 1.0))
@@ -41,6 +49,30 @@ def test_the_learning_rate_rises_again():
 
 def test_a_constant_learning_rate_stays():
     assert learning_rate(TrainConfig(lr=0.3, schedule="constant"), 1000) == 0.3
+
+
+def test_a_decay_by_hand():
+    config = TrainConfig(lr=2.0, schedule="decay", warmup=0.2)  # of 50 iterations: 10 up, 40 down
+    rates = {0: 0.0, 1: 0.2, 5: 1.0, 9: 1.8, 10: 2.0, 20: 1 + math.cos(math.pi / 4), 30: 1.0, 50: 0.0, 60: 0.0}
+    assert {step: learning_rate(config, step, 50) for step in rates} == pytest.approx(rates, abs=1e-12)
+    assert 0 < learning_rate(config, 49, 50) < 0.01  # the last iteration still learns
+
+
+@given(st.floats(1e-5, 1.0), st.floats(0, 0.99), st.integers(1, 300))
+def test_a_decay_rises_falls_and_is_never_out_of_bounds(lr, warmup, total):
+    config = TrainConfig(lr=lr, schedule="decay", warmup=warmup)
+    rates = [learning_rate(config, step, total) for step in range(total + 1)]
+    top = rates.index(max(rates))
+    assert all(0 <= rate <= lr for rate in rates)
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert abs(top - warmup * total) <= 1
+    assert rates[-1] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_decay_without_an_end_is_refused():
+    with pytest.raises(ValueError, match="learning_rate: the schedule 'decay' needs total"):
+        learning_rate(TrainConfig(lr=1.0, schedule="decay"), 0)
 
 
 @given(st.floats(0.01, 100), st.integers(0, 5))
@@ -67,6 +99,54 @@ def test_every_parameter_is_clipped(far):
         nn.init.constant_(p, far)
     clip_weights(list(net.parameters()), 1.0)
     assert {p.detach().unique().item() for p in net.parameters()} == {far / 3}
+
+
+def test_only_latent_weights_of_binary_synapses_are_latent():
+    net = build("2Conv3-18Dense4-4Dense3", (1, 5, 5), norm="step", recurrent=True, learn_beta=True)
+    names = {id(p): name for name, p in net.named_parameters()}
+    assert {names[id(weight)] for weight in latent_weights(net)} == {
+        "layers.0.synapse.weight", "layers.1.synapse.weight", "layers.1.lif.weight", "layers.2.synapse.weight"
+    }  # fmt: skip
+    assert latent_weights(build("2Conv3-18Dense4-4Dense3", (1, 5, 5), binary=False, recurrent=True)) == []
+
+
+@given(st.floats(0.01, 0.999), st.integers(1, 20))
+def test_the_average_is_the_weighted_mean(decay, steps):
+    generator = torch.Generator().manual_seed(steps)
+    p = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    average, seen = WeightAverage([p], decay), []
+    for _ in range(steps):
+        p.data = torch.randn(3, dtype=torch.float64, generator=generator)
+        seen.append(p.detach().clone())
+        average.take()
+    last = p.detach().clone()
+    weights = [decay ** (steps - 1 - i) for i in range(steps)]
+    wanted = sum(w * x for w, x in zip(weights, seen, strict=True)) / sum(weights)
+    with average.in_place(steps):
+        torch.testing.assert_close(p.detach(), wanted, rtol=1e-9, atol=1e-12)
+    assert torch.equal(p.detach(), last)
+    again = WeightAverage([p], decay)
+    again.load([tensor.clone() for tensor in average.sums])
+    assert torch.equal(again.sums[0], average.sums[0])
+
+
+def test_an_average_of_nothing_leaves_the_weights_and_goes_back_after_an_error():
+    p = nn.Parameter(torch.tensor([1.0, -2.0]))
+    average = WeightAverage([p], 0.9)
+    with average.in_place(0):
+        assert p.tolist() == [1.0, -2.0]
+    p.data = torch.tensor([3.0, 4.0])
+    average.take()
+
+    def fails():
+        with average.in_place(2):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        fails()
+    assert p.tolist() == [3.0, 4.0]
+    with pytest.raises(ValueError, match=r"average: \[1\] instead of \[2\]"):
+        average.load([torch.zeros(1)])
 
 
 def test_the_optimizer_is_the_one_named():
@@ -110,6 +190,16 @@ def test_the_class_that_fires_most_is_the_answer():
     assert CountTask().correct(out, torch.tensor([1, 1, 0])).tolist() == [True, False, True]
     labels = torch.tensor([1, 1, 0])
     assert torch.equal(CountTask(0.9, 0.1).loss(out, labels), count_loss(spikes, labels, 0.9, 0.1))
+
+
+def test_cross_entropy_has_its_task():
+    spikes, labels = torch.zeros(4, 3, 2), torch.tensor([1, 1, 0])
+    spikes[:3, 0, 1] = spikes[:1, 1, 0] = 1
+    task, out = CrossEntropyTask(7.0, 0.1), output(spikes)
+    assert torch.equal(task.loss(out, labels), cross_entropy_loss(spikes, labels, 7.0, 0.1))
+    loss, right = task.judge(out, labels)
+    assert torch.equal(loss, task.loss(out, labels))
+    assert right.tolist() == task.correct(out, labels).tolist() == [True, False, True]
 
 
 def test_counts_of_many_half_precision_spikes_are_exact():

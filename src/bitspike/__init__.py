@@ -16,7 +16,8 @@ from bitspike.nn import (
 )
 from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
 from bitspike.schedules import Constant, Linear, Relax, Schedule
-from bitspike.train import count_loss, trace_loss
+from bitspike.suggest import suggest_schedules
+from bitspike.train import count_loss, cross_entropy_loss, trace_loss
 
 if TYPE_CHECKING:
     from bitspike.experiments.saved import load_run
@@ -41,11 +42,13 @@ __all__ = [
     "binarize",
     "build",
     "count_loss",
+    "cross_entropy_loss",
     "initialize",
     "latency",
     "lif",
     "load_run",
     "poisson",
+    "suggest_schedules",
     "trace_loss",
 ]
 

@@ -1,4 +1,4 @@
-"""`bitspike reproduce`."""
+"""`bitspike reproduce coding|static`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bitspike.cli.app import AsJson, app, bars
+from bitspike.cli.reproduce_static import static
 
-
-class Reproducible(StrEnum):
-    """What `reproduce` can redo."""
-
-    coding = "coding"
+results = typer.Typer(
+    help="Redo a result of the paper: train, compare with its claims and figures, write pictures and numbers.",
+    no_args_is_help=True,
+)
+app.add_typer(results, name="reproduce")
 
 
 class Loss(StrEnum):
@@ -29,10 +30,9 @@ class Loss(StrEnum):
     sum = "sum"
 
 
-@app.command()
-def reproduce(
-    what: Annotated[Reproducible, typer.Argument(help="coding: the temporal coding task of Fig. 4.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the results (default: runs/WHAT).")] = None,
+@results.command()
+def coding(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/coding"),
     seeds: Annotated[int, typer.Option(min=1, help="Networks trained for each case.")] = 20,
     iterations: Annotated[int, typer.Option(min=2, help="Training iterations.")] = 1000,
     case: Annotated[
@@ -44,12 +44,11 @@ def reproduce(
     animation: Annotated[bool, typer.Option(help="Write the GIF.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Redo a result of the paper: train, test its claims, and write figure, animation, page and numbers."""
+    """The temporal coding task of Fig. 4: train, test its claims, and write figure, animation, page and numbers."""
     from bitspike.experiments.coding_report import reproduce_coding
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()
-    out = out or Path("runs") / what.value
     try:
         with bars() as begin:
             summary = reproduce_coding(
@@ -69,6 +68,9 @@ def reproduce(
         typer.echo(json.dumps(summary, indent=2))
     else:
         _show_coding(summary, out, animation)
+
+
+results.command()(static)
 
 
 def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:

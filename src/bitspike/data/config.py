@@ -31,6 +31,7 @@ class DataConfig(Config):
     clip: Annotated[Whole, Field(ge=1, le=255)] | None = None  # events counted in a bin at most; 1 gives bits
     duration_ms: Above0 | None = None  # events after this are left out
 
+    keep: Annotated[Real, Field(gt=0, le=1)] = 1.0  # thinned images: the share of pixels kept, drawn once a sample
     train_limit: Positive | None = None  # only so many samples, drawn with `split_seed`
     test_limit: Positive | None = None
     validation_share: Share = 0.1  # of the training samples, class by class; the holdout protocol picks on them

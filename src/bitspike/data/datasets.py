@@ -20,6 +20,7 @@ from bitspike.data.fetch import Found, locate
 from bitspike.data.roots import data_root
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.splits import held_out, limited
+from bitspike.data.thinning import thinned
 from bitspike.files import digest
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def open_dataset(
     """The samples that `config` names; `seed` draws the synthetic ones."""
     if config.name == "coding":
         _refuse(config, (*_BINNING_FIELDS, "train_limit", "test_limit"), "the coding task is one input, as it is")
+        if config.keep < 1:
+            raise ValueError("data.keep has no meaning here: the coding task is one input, as it is; leave it out")
         return coding_task(seed)
     data = _own(config, root, progress) if config.file is not None else _built_in(config, root, progress)
     if not len(data.train) or not len(data.test):
@@ -62,10 +65,16 @@ def open_dataset(
         data.name,
         data.title,
         data.classes,
-        data.train.select(limited(len(data.train), config.train_limit, config.split_seed)),
-        data.test.select(limited(len(data.test), config.test_limit, config.split_seed)),
+        _chosen(data.train, "train", config.train_limit, config),
+        _chosen(data.test, "test", config.test_limit, config),
         edition=data.edition,
     )
+
+
+def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig) -> Samples:
+    """At most `limit` of the samples, thinned; what is left of a sample does not depend on the limit."""
+    rows = limited(len(samples), limit, config.split_seed)
+    return thinned(samples, config.keep, config.split_seed, split).select(rows)
 
 
 def _built_in(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:

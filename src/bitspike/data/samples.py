@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.jitter import Jitter, jittered
 from bitspike.ops.scatter import put
 
 
@@ -44,11 +45,17 @@ class Images:
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
+        return self.jittered_batch(rows, Jitter(), rows)
+
+    def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
+        """As `batch`, each image moved and mirrored by its draw from `key` (an int64) and its place in the batch."""
         if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
             from bitspike.ops.fused.bookkeeping import gather_images
 
-            return gather_images(self.values, self.labels, rows)
+            return gather_images(self.values, self.labels, rows, jitter, key, first_row)
         values = self.values[rows]
+        if jitter:
+            values = jittered(values, jitter, key, first_row)
         if values.dtype == torch.uint8:
             values = values.float().div_(255)
         return values, self.labels[rows]

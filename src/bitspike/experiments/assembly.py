@@ -13,18 +13,25 @@ from typing import Any, Literal
 import torch
 
 from bitspike.data.datasets import Progress
-from bitspike.data.samples import Dataset, Samples
+from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
-from bitspike.train.tasks import CountTask, Task, TraceTask
+from bitspike.train.tasks import CountTask, CrossEntropyTask, Task, TraceTask
 
 Split = Literal["train", "valid", "test"]
 
 # What may differ when a run goes on: it decides how long and how visibly, not which numbers.
-FREE = ("train.epochs", "train.patience", "train.checkpoint_minutes", "train.tensorboard", "train.watch_every")
+FREE = (
+    "train.epochs",
+    "train.patience",
+    "train.checkpoint_minutes",
+    "train.tensorboard",
+    "train.watch_every",
+    "train.evaluate_batch",
+)
 
 
 def _quiet(stage: str, steps: int) -> Callable[[], None]:
@@ -71,6 +78,7 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
         clip=net.clip,
         norm=None if net.norm == "none" else net.norm,
         dropout=net.dropout,
+        surrogate=net.surrogate,
         surrogate_center=net.surrogate_center,
         learn_beta=net.learn_beta,
         recurrent=net.recurrent,
@@ -85,9 +93,12 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
 def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     """The network's outputs, thresholds and loss against the data, before anything trains."""
     spec.net.schedules(len(net.layers))
-    right = "trace" if spec.data.name == "coding" else "count"
-    if spec.train.loss != right:
-        raise ValueError(f"train.loss must be {right!r} on {data.title}, but is {spec.train.loss!r}")
+    right = ("trace",) if spec.data.name == "coding" else ("count", "cross_entropy")
+    if spec.train.loss not in right:
+        wanted = " or ".join(map(repr, right))
+        raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
+    if (spec.train.shift or spec.train.mirror) and not isinstance(data.train, Images):
+        raise ValueError(f"train.shift and train.mirror move images, but {data.title} holds events; leave them out")
     last = net.layers[-1].synapse
     outputs = last.out_features if isinstance(last, BinaryLinear) else 0
     if outputs < data.classes:
@@ -99,10 +110,12 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
 
 
 def choose_task(spec: Experiment, layers: int) -> Task:
-    """Counting spikes, or firing in time."""
+    """Firing most, or firing in time."""
     train = spec.train
     if train.loss == "count":
         return CountTask(train.correct, train.incorrect)
+    if train.loss == "cross_entropy":
+        return CrossEntropyTask(train.logit_scale, train.label_smoothing)
     return TraceTask(spec.net.schedules(layers)[-1].final, train.over_time)
 
 
@@ -123,21 +136,26 @@ def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
     return {"train": data.train.select(kept), "valid": data.train.select(held), "test": data.test}
 
 
+def free_fields(spec: Experiment) -> tuple[str, ...]:
+    """What may differ when the run goes on; epochs only where they do not decide its learning rates."""
+    return tuple(key for key in FREE if key != "train.epochs" or spec.train.schedule != "decay")
+
+
 def identity(spec: Experiment, data: Dataset) -> str:
     """A digest of all that decides the numbers.
 
     Without what is left at its default, so that a field added later does not part a run from its checkpoint.
     """
     values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    for key in (*FREE, "name", "title", "paper", "sources"):
+    for key in (*free_fields(spec), "name", "title", "paper", "sources"):
         table, _, name = key.rpartition(".")
         (values[table] if table else values).pop(name, None)
     text = json.dumps([values, data.edition], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def differences(a: Experiment, b: Experiment, free: Sequence[str] = FREE) -> list[str]:
-    """The fields in which two experiments give other numbers; those in `free` may differ."""
+def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:
+    """The fields in which two experiments give other numbers; those in `free` may differ, or those free in a."""
 
     def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -148,8 +166,14 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] = FREE) -> lis
     first, second = (
         flat({k: v for k, v in as_values(x).items() if k not in ("sources", "paper", "title", "name")}) for x in (a, b)
     )
+    may_differ = free_fields(a) if free is None else free
     return [
-        f"{key} was {first.get(key)!r}, is {second.get(key)!r}"
+        f"{key} was {first.get(key)!r}, is {second.get(key)!r}{_why(a, key)}"
         for key in sorted(first.keys() | second.keys())
-        if key not in free and first.get(key) != second.get(key)
+        if key not in may_differ and first.get(key) != second.get(key)
     ]
+
+
+def _why(spec: Experiment, key: str) -> str:
+    """What makes a field count that is free otherwise."""
+    return " (train.schedule = 'decay' ends with it)" if key == "train.epochs" and key not in free_fields(spec) else ""

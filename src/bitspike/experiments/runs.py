@@ -30,7 +30,7 @@ from bitspike.experiments.schema import Experiment, as_toml, as_values, read_exp
 from bitspike.files import locked, write_text
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights
-from bitspike.train.evaluation import Evaluation, evaluate
+from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast, reproducible
 from bitspike.train.run_folder import RunFolder
@@ -253,8 +253,9 @@ def _summarize(
 def _test(spec: Experiment, trainer: Trainer, test: Samples, setting: Setting, world: World) -> Evaluation:
     """The best epoch's network on the test samples, with the thresholds that it was chosen with."""
     load_weights(trainer.folder.best, trainer.net)
+    batch = evaluation_batch(spec.train.evaluate_batch, test)
     with cast(spec.train.precision, setting.device):
-        return evaluate(trainer.net, test, trainer.task, batch=spec.train.evaluate_batch, world=world)
+        return evaluate(trainer.net, test, trainer.task, batch=batch, world=world)
 
 
 def unlike_preset(spec: Experiment, data: Dataset) -> list[str]:

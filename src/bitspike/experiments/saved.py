@@ -15,7 +15,7 @@ from bitspike.experiments.provenance import versions
 from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import chosen_accuracy, input_shape, load_weights
-from bitspike.train.evaluation import Evaluation, evaluate
+from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.numerics import cast, dtype_of, reproducible
 from bitspike.train.run_folder import RunFolder
 
@@ -76,7 +76,7 @@ def evaluate_run(path: Path, split: Split, setting: Setting) -> Evaluated:
         )
     net = load_run(run, device=setting.device)
     samples = parts[split].to(setting.device)
-    batch = spec.train.evaluate_batch
+    batch = evaluation_batch(spec.train.evaluate_batch, samples)
     tick = setting.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     with reproducible(spec.train.precision), cast(spec.train.precision, setting.device):
         result = evaluate(net, samples, choose_task(spec, len(net.layers)), batch=batch, on_batch=tick)

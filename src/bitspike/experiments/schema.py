@@ -62,6 +62,7 @@ class NetConfig(Config):
     theta: Threshold | list[Threshold]
     dropout: Drop | list[Drop] = 0.0
     norm: Literal["step", "shared", "none"] = "none"
+    surrogate: Literal["fast_sigmoid", "arctan"] = "fast_sigmoid"  # the gradient's shape around the threshold
     surrogate_center: Literal["initial", "current"] = "initial"
     init: Literal["torch", "released"] = "released"
     clip: Above0 | None = None  # no gradient to latent weights beyond

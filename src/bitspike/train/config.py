@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config, Positive, Real, Truth
+from bitspike.config import Config, Positive, Real, Truth, Whole
 
 Rate = Annotated[Real, Field(ge=0, lt=1)]
 Above0 = Annotated[Real, Field(gt=0, le=1e37)]  # float32 has room for it
@@ -22,20 +22,29 @@ class TrainConfig(Config):
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     eps: Above0 = 1e-8
     momentum: Rate = 0.0
-    schedule: Literal["cosine", "constant"] = "constant"  # given a half_period, cosine
-    half_period: Positive | None = None  # iterations from lr down to 0; then it rises again
+    schedule: Literal["cosine", "constant", "decay"] = "constant"  # given a half_period, cosine
+    half_period: Positive | None = None  # cosine: iterations from lr down to 0; then it rises again
+    warmup: Rate = 0.0  # decay: share of all iterations in which lr rises from 0, before it falls to 0
     grad_clip: Above0 | None = None  # norm over all parameters
     weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
+    latent_clip: Above0 | None = None  # latent weights of binary synapses, after the optimizer's step
+    average: Annotated[Real, Field(gt=0, lt=1)] | None = None  # decay of the averaged weights that evaluations use
 
-    loss: Literal["count", "trace"] = "count"
+    shift: Annotated[Whole, Field(ge=0, le=1000)] = 0  # images: moved by up to so many pixels each way while training
+    mirror: Truth = False  # images: left and right exchanged half of the time
+
+    loss: Literal["count", "cross_entropy", "trace"] = "count"
     correct: Real = 0.8  # count: share of steps in which the right class should fire, and the others
     incorrect: Real = 0.2
+    logit_scale: Above0 = 10.0  # cross_entropy: logits are this times the spike rate
+    label_smoothing: Rate = 0.0  # cross_entropy: share of the target that all classes get alike
     over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
 
     protocol: Literal["holdout", "paper"] = "holdout"
     patience: Positive | None = None  # stop after so many epochs without a better accuracy
     evaluate_theta: Literal["current", "final"] = "current"  # thresholds of an evaluation between epochs
-    evaluate_batch: Positive = 256
+    evaluate_batch: Positive | None = None  # samples at once; none: 256, on a GPU 2048 images
+    recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0  # training samples for evaluations' batch norm; 0: none
 
     precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
     on_dead: Literal["warn", "stop"] = "warn"
@@ -57,6 +66,11 @@ class TrainConfig(Config):
             raise ValueError(
                 "train.half_period is missing: the iterations in which a cosine schedule takes lr to 0 "
                 "(or train.schedule = 'constant')"
+            )
+        if self.warmup and self.schedule != "decay":
+            raise ValueError(
+                f"train.warmup belongs to train.schedule = 'decay', but the schedule is {self.schedule!r}; "
+                "set it to 0, or the schedule to 'decay'"
             )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(

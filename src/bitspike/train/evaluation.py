@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bitspike.data.samples import Samples
+from bitspike.data.samples import Images, Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.train.numerics import as_input
 from bitspike.train.tasks import Task
@@ -26,6 +26,13 @@ class Evaluation:
     spikes: list[float]
     samples: int
     correct_by_label: dict[int, tuple[int, int]]  # label: right, all
+
+
+def evaluation_batch(asked: int | None, samples: Samples) -> int:
+    """Samples at once: as asked, or what keeps a GPU busy with images, or what fits a small memory."""
+    if asked is not None:
+        return asked
+    return 2048 if isinstance(samples, Images) and samples.labels.is_cuda else 256
 
 
 def fired(counts: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from bitspike.anneal import ThresholdAnnealing
-from bitspike.data.samples import Samples
+from bitspike.data.samples import Images, Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.cpu.library import library
+from bitspike.ops.jitter import Jitter
+from bitspike.train.average import WeightAverage
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
 from bitspike.train.health import FirstBad
@@ -23,6 +25,7 @@ from bitspike.train.optim import (
     clip_gradients,
     clip_weights,
     gradient_norms,
+    latent_weights,
     learning_rate,
     make_optimizer,
     set_learning_rate,
@@ -77,11 +80,14 @@ class Iteration:
         self.device = samples.labels.device
         self.planned, self.keyed = planned_on(self.device), keyed_on(self.device)
         self.dtype = dtype_of(config.precision)
+        self.jitter = Jitter(config.shift, config.mirror)
         self.total = len(samples) * repeat
         self.batch = min(config.batch, self.total)
         self.count = -(-self.total // self.batch)  # iterations an epoch
         self.plan = Plan(self.count, self.batch, annealing.buffers(), self.device)
         self.parameters = list(net.parameters())
+        self.latent = latent_weights(net)
+        self.average = None if config.average is None else WeightAverage(self.parameters, config.average)
         self.optimizer = make_optimizer(net, config, self.plan.lr if self.planned else None)
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         # in place for good, as a graph needs it: loss * samples, right, samples
@@ -101,15 +107,19 @@ class Iteration:
         full = partial(self.body, self.batch)
         self.captured = Captured(full, self.device, refusal=self.refusal, graph=CudaGraph)
 
+    def learning_rate(self, step: int) -> float:
+        """Of the run's iteration `step`."""
+        return learning_rate(self.config, step, self.config.epochs * self.count)
+
     def begin(self, epoch: int, iteration: int, step: int) -> None:
         """Bring the plan of `epoch` to the device, to go on with its `iteration`, which is the run's `step`."""
         steps = range(step - iteration, step - iteration + self.count)
         self.plan.write(
             order(len(self.samples), self.repeat, self.seed, epoch),
             steps,
-            [learning_rate(self.config, step) for step in steps],
+            [self.learning_rate(step) for step in steps],
             [self.annealing.values(step + 1) for step in steps],
-            [mixed(self.seed, "dropout", step) for step in steps] if self.keyed else None,
+            [mixed(self.seed, "dropout", step) for step in steps] if self.keyed or self.jitter else None,
         )
         self.plan.seek(iteration)
         set_dropout_key(self.net, self.plan.key if self.keyed else None)
@@ -124,7 +134,7 @@ class Iteration:
         """`iteration` of the epoch, which is the run's `step`; the plan must be there."""
         if not self.planned:
             torch.manual_seed(mixed(self.seed, "dropout", step))
-            set_learning_rate(self.optimizer, learning_rate(self.config, step))
+            set_learning_rate(self.optimizer, self.learning_rate(step))
         size = self.size(iteration)
         return self.captured() if size == self.batch else self.captured.plainly(partial(self.body, size))
 
@@ -135,7 +145,7 @@ class Iteration:
         start, stop = world.share(size)
         set_shard(self.net, world.shard(size))
         with self.watch:
-            x, labels = self.samples.batch(plan.rows[start:stop])
+            x, labels = self._batch(start, stop)
         with cast(config.precision, self.device):
             observed = self.net.observe(as_input(x, self.dtype))
             if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
@@ -150,6 +160,13 @@ class Iteration:
         self._update()
         self._tally(loss, right, size)
         return observed
+
+    def _batch(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """The samples `start` to `stop` of the plan's batch, jittered where that is asked for."""
+        rows = self.plan.rows[start:stop]
+        if self.jitter and isinstance(self.samples, Images):
+            return self.samples.jittered_batch(rows, self.jitter, self.plan.key, start)
+        return self.samples.batch(rows)
 
     @torch.no_grad()
     def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
@@ -170,4 +187,8 @@ class Iteration:
         if config.weight_clip is not None:
             clip_weights(self.parameters, config.weight_clip)
         self.optimizer.step()
+        if config.latent_clip is not None and self.latent:
+            clip_weights(self.latent, config.latent_clip)
+        if self.average is not None:
+            self.average.take()
         self.plan.write_thresholds()

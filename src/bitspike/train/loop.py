@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,19 +22,18 @@ from bitspike.schedules import Schedule
 from bitspike.train.capture import Captured
 from bitspike.train.checkpoint import load_checkpoint, save_checkpoint, save_weights
 from bitspike.train.config import TrainConfig
-from bitspike.train.evaluation import Evaluation, evaluate, fired
+from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch, fired
 from bitspike.train.health import SilentLayers, dead_message, nan_message
 from bitspike.train.iteration import Iteration
 from bitspike.train.numerics import cast, dtype_of
-from bitspike.train.optim import learning_rate, load_optimizer, optimizer_state
-from bitspike.train.progress import Ending, Listener, Progress
+from bitspike.train.optim import load_optimizer, optimizer_state
+from bitspike.train.progress import Ending, Listener, Progress, driven
+from bitspike.train.recalibrate import recalibrate
 from bitspike.train.run_folder import Board, Row, RunFolder
 from bitspike.train.tasks import Task
 from bitspike.train.world import World
 
 __all__ = ["Listener", "Progress", "Trainer"]
-
-T = TypeVar("T")
 
 
 class Trainer:
@@ -131,7 +130,7 @@ class Trainer:
 
     def train_epoch(self) -> bool:
         """The rest of the epoch in work; False if it was interrupted (and saved)."""
-        return _driven(self._epoch(), partial(self.step, 1))
+        return driven(self._epoch(), partial(self.step, 1))
 
     def _epoch(self) -> Generator[None, None, bool]:
         """`train_epoch`, but each time it yields, whoever drives it makes the next iteration."""
@@ -194,7 +193,7 @@ class Trainer:
 
     def run(self) -> Ending:
         """Until the epochs are over, patience is, or the run is stopped."""
-        return _driven(self.course(), partial(self.step, 1))
+        return driven(self.course(), partial(self.step, 1))
 
     def course(self) -> Generator[None, None, Ending]:
         """`run`, but each time it yields, whoever drives it makes the next iteration; its errors belong in here."""
@@ -230,7 +229,7 @@ class Trainer:
                 board.close()
 
     def _end_epoch(self, began: float) -> Row:
-        progress, config = self.progress, self.config
+        progress = self.progress
         self.world.sum_(self.sums)
         loss, right, count = self.sums.tolist()
         trained = time.perf_counter()
@@ -240,7 +239,7 @@ class Trainer:
         row: Row = {
             "epoch": progress.epoch,
             "step": progress.step,
-            "lr": learning_rate(config, progress.step - 1),
+            "lr": self.work.learning_rate(progress.step - 1),
             "train_loss": loss / count,
             "train_accuracy": right / count,
             f"{self.chosen_on}_loss": result.loss,
@@ -275,13 +274,18 @@ class Trainer:
         return row
 
     def evaluate(self, samples: Samples) -> Evaluation:
-        """With the thresholds of now, or with the final ones where the experiment says so."""
+        """With the thresholds of now or the final ones, the weights or their average, as the experiment says.
+
+        Batch norm has new statistics from then on, where the experiment wants it: nothing in training reads them.
+        """
         config = self.config
         set_shard(self.net, None)
         start, stop = self.world.share(len(samples))
-        tick = self.listener.evaluation_begins(-(-(stop - start) // config.evaluate_batch))
-        with cast(config.precision, self.device), self._thresholds_to_judge():
-            return evaluate(self.net, samples, self.task, batch=config.evaluate_batch, world=self.world, on_batch=tick)
+        batch = evaluation_batch(config.evaluate_batch, samples)
+        tick = self.listener.evaluation_begins(-(-(stop - start) // batch))
+        with cast(config.precision, self.device), self._as_judged():
+            recalibrate(self.net, self.samples, config.recalibrate, seed=self.work.seed)
+            return evaluate(self.net, samples, self.task, batch=batch, world=self.world, on_batch=tick)
 
     def _save_best(self, row: Row) -> None:
         metadata = {
@@ -291,11 +295,18 @@ class Trainer:
             "accuracy": row[f"{self.chosen_on}_accuracy"],
             "accuracy_on": self.chosen_on,
         }
-        with self._thresholds_to_judge():
+        with self._as_judged():
             save_weights(self.folder.best, self.net, metadata)
 
-    def _thresholds_to_judge(self) -> AbstractContextManager[object]:
-        return nullcontext() if self.config.evaluate_theta == "current" else self.annealing.finish()
+    @contextmanager
+    def _as_judged(self) -> Iterator[None]:
+        """The network as evaluations see it and the best is saved."""
+        with ExitStack() as changed:
+            if self.config.evaluate_theta == "final":
+                changed.enter_context(self.annealing.finish())
+            if self.work.average is not None:
+                changed.enter_context(self.work.average.in_place(self.progress.step))
+            yield
 
     def _ending(self) -> Ending | None:
         config, progress = self.config, self.progress
@@ -313,7 +324,7 @@ class Trainer:
 
     def _warn_not_finite(self, otherwise: str) -> None:
         bad = self.bad.found()
-        self._warn(otherwise if bad is None else nan_message(*bad, learning_rate(self.config, bad[1])))
+        self._warn(otherwise if bad is None else nan_message(*bad, self.work.learning_rate(bad[1])))
 
     def _notice_silence(self, dead: list[float], *, whole: bool) -> None:
         for name in self.silent.look(dead, self.progress.step, whole=whole):
@@ -358,6 +369,7 @@ class Trainer:
                 "sums": self.sums,
                 "first_bad": self.bad.first,
                 "silent": self.silent.state(),
+                **({} if self.work.average is None else {"average": self.work.average.sums}),
             },
         )
 
@@ -376,22 +388,10 @@ class Trainer:
             self.sums.copy_(state["sums"])
             self.bad.first.copy_(state["first_bad"])
             self.silent.load(state["silent"])
+            if self.work.average is not None:
+                self.work.average.load(state["average"])
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise ValueError(f"{self.folder.last} does not fit this experiment: {error}") from None
         if not self.world.first:
             self.sums.zero_()
         self.work.forget()
-
-
-def _driven(course: Generator[None, None, T], step: Callable[[], object]) -> T:
-    """A step each time the course asks for one, until it returns; a step that fails does so within the course."""
-    try:
-        while True:
-            next(course)
-            try:
-                step()
-            except BaseException as error:
-                course.throw(error)
-    except StopIteration as end:
-        value: T = end.value
-        return value

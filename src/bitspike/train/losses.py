@@ -1,6 +1,8 @@
-"""The paper's two losses: spike counts for classification, a membrane trace for temporal coding."""
+"""Losses: spike counts to meet (the paper's) or as logits, for classification; a membrane trace for temporal coding."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -20,26 +22,11 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
 
 def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: float) -> tuple[Tensor, Tensor]:
     """The count loss, and which samples are right, `[B]`: those whose label fires most (first among equals)."""
-    for name, value in (("spikes", spikes), ("labels", labels)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"count_loss: {name} must be a tensor, but is a {type(value).__name__}")
-    if not spikes.is_floating_point():
-        raise TypeError(f"count_loss: spikes must be floating point, but have dtype {spikes.dtype}")
-    if spikes.dim() != 3 or len(spikes) == 0:
-        raise ValueError(f"count_loss: spikes must be [T, B, classes] with T >= 1, but have shape {list(spikes.shape)}")
+    _check_fit("count_loss", spikes, labels)
     steps, batch, classes = spikes.shape
-    if labels.shape != (batch,) or labels.is_floating_point():
-        raise ValueError(
-            f"count_loss: labels must be whole numbers of shape [{batch}], one a sample, "
-            f"but are {labels.dtype} of shape {list(labels.shape)}"
-        )
     if not 0 <= incorrect < correct <= 1:
         raise ValueError(
             f"count_loss: rates must satisfy 0 <= incorrect < correct <= 1, but are {incorrect!r} and {correct!r}"
-        )
-    if not labels.is_cuda and batch and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise ValueError(
-            f"count_loss: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
         )
     on, off = int(steps * correct), int(steps * incorrect)
     if spikes.dtype == torch.float32 and batch and fused_on_gpu(spikes.device):
@@ -47,11 +34,68 @@ def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: floa
 
         if classes <= fused.MOST_CLASSES:
             return fused.count_loss(spikes, labels, on, off)
-    count = spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
-    # as one_hot, which a GPU's deterministic mode makes of a sort
-    right = labels[:, None] == torch.arange(classes, device=labels.device)
-    target = right.to(count.dtype) * (on - off) + off
-    return F.mse_loss(count, target) / steps, count.detach().argmax(1) == labels
+    count = spike_count(spikes)
+    target = _indicator(labels, count) * (on - off) + off
+    return F.mse_loss(count, target) / steps, fires_most(count, labels)
+
+
+def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoothing: float = 0.0) -> Tensor:
+    """mean over batch of -sum_c q_c log softmax_c(scale * n / T); n `[B, C]` counts spikes `[T, B, C]` over time.
+
+    q is 1 - smoothing for the right class, and beside that smoothing / C for every class. The gradient is the same at
+    every step of time.
+    """
+    return judge_entropy(spikes, labels, scale, smoothing)[0]
+
+
+def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The cross entropy, and which samples are right, `[B]`: those whose label fires most (first among equals)."""
+    _check_fit("cross_entropy_loss", spikes, labels)
+    if not 0 < scale < math.inf:
+        raise ValueError(f"cross_entropy_loss: scale must be > 0, but is {scale!r}; logits are scale * spike rate")
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"cross_entropy_loss: smoothing must be in [0, 1), but is {smoothing!r}")
+    count = spike_count(spikes)
+    target = _indicator(labels, count) * (1 - smoothing) + smoothing / spikes.shape[2]
+    logits = F.log_softmax(count * (scale / len(spikes)), 1)
+    return -(target * logits).sum(1).mean(), fires_most(count, labels)
+
+
+def spike_count(spikes: Tensor) -> Tensor:
+    """`[B, C]`: over time, in float32 at least, which holds every whole number that occurs."""
+    return spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
+
+
+def fires_most(count: Tensor, labels: Tensor) -> Tensor:
+    """`[B]`: whether the label's neuron has the highest count `[B, C]`, the first among equals."""
+    return count.detach().argmax(1) == labels
+
+
+def _indicator(labels: Tensor, count: Tensor) -> Tensor:
+    """`[B, C]`: 1 at the label. As one_hot, which a GPU's deterministic mode makes of a sort."""
+    return (labels[:, None] == torch.arange(count.shape[1], device=labels.device)).to(count.dtype)
+
+
+def _check_fit(where: str, spikes: Tensor, labels: Tensor) -> None:
+    """Spikes `[T, B, classes]` and a label in 0..classes-1 for each of B."""
+    for name, value in (("spikes", spikes), ("labels", labels)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{where}: {name} must be a tensor, but is a {type(value).__name__}")
+    if not spikes.is_floating_point():
+        raise TypeError(f"{where}: spikes must be floating point, but have dtype {spikes.dtype}")
+    if spikes.dim() != 3 or len(spikes) == 0:
+        raise ValueError(f"{where}: spikes must be [T, B, classes] with T >= 1, but have shape {list(spikes.shape)}")
+    batch, classes = spikes.shape[1:]
+    if labels.shape != (batch,) or labels.is_floating_point():
+        raise ValueError(
+            f"{where}: labels must be whole numbers of shape [{batch}], one a sample, "
+            f"but are {labels.dtype} of shape {list(labels.shape)}"
+        )
+    # a GPU's labels are not read: that would wait for it
+    if not labels.is_cuda and batch and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ValueError(
+            f"{where}: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
+        )
 
 
 def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:

@@ -9,14 +9,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bitspike.nn import BinaryConv2d, BinaryLinear, RecurrentLIF
 from bitspike.train.config import TrainConfig
 
 
-def learning_rate(config: TrainConfig, step: int) -> float:
-    """lr/2 * (1 + cos(pi * step / half_period)): down to 0 in half a period, and up again."""
+def learning_rate(config: TrainConfig, step: int, total: int | None = None) -> float:
+    """lr/2 * (1 + cos(pi * step / half_period)): down to 0 in half a period, and up again.
+
+    "decay" takes it to 0 at the end of all `total` iterations, after a straight line up from 0 in the first of them.
+    """
+    if config.schedule == "decay":
+        return _decayed(config, step, total)
     if config.schedule == "constant" or config.half_period is None:
         return config.lr
     return config.lr / 2 * (1 + math.cos(math.pi * step / config.half_period))
+
+
+def _decayed(config: TrainConfig, step: int, total: int | None) -> float:
+    """lr * step / w in the first w = warmup * total iterations, then lr/2 * (1 + cos(pi (step - w) / (total - w)))."""
+    if total is None:
+        raise ValueError("learning_rate: the schedule 'decay' needs total, the number of all iterations, but has none")
+    warm = config.warmup * total
+    if step < warm:
+        return config.lr * step / warm
+    return config.lr / 2 * (1 + math.cos(math.pi * min((step - warm) / (total - warm), 1.0)))
 
 
 def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = None) -> torch.optim.Optimizer:
@@ -74,10 +90,16 @@ def clip_gradients(parameters: Sequence[nn.Parameter], norms: Tensor, limit: flo
 
 
 @torch.no_grad()
-def clip_weights(parameters: Sequence[nn.Parameter], bound: float) -> None:
-    """Every parameter, biases and batch norm's among them, into [-bound, bound]."""
+def clip_weights(parameters: Sequence[Tensor], bound: float) -> None:
+    """Each of `parameters` into [-bound, bound]."""
     torch._foreach_clamp_min_(list(parameters), -bound)
     torch._foreach_clamp_max_(list(parameters), bound)
+
+
+def latent_weights(net: nn.Module) -> list[Tensor]:
+    """The weights of which `net` uses only the signs: of binary synapses and recurrences, not their biases."""
+    kinds = (BinaryLinear, BinaryConv2d, RecurrentLIF)
+    return [module.weight for module in net.modules() if isinstance(module, kinds) and module.binary]
 
 
 def _gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from bitspike.train.run_folder import Row
 
+T = TypeVar("T")
 Ending = Literal["epochs", "patience", "dead", "nan", "interrupted"]
 
 
@@ -39,3 +40,17 @@ class Progress:
     seconds: float = 0.0
     rows: list[Row] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+
+def driven(course: Generator[None, None, T], step: Callable[[], object]) -> T:
+    """A step each time the course asks for one, until it returns; a step that fails does so within the course."""
+    try:
+        while True:
+            next(course)
+            try:
+                step()
+            except BaseException as error:
+                course.throw(error)
+    except StopIteration as end:
+        value: T = end.value
+        return value

@@ -1,4 +1,4 @@
-"""What an output should do: count spikes by class, or follow a membrane trace to fire in time."""
+"""What an output should do: fire most for its class, or follow a membrane trace to fire in time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from torch import Tensor
 
 from bitspike.data.coding import OVERSHOOT
 from bitspike.ops import LIFOutput
-from bitspike.train.losses import count_loss, judge_counts
+from bitspike.train.losses import (
+    count_loss,
+    cross_entropy_loss,
+    fires_most,
+    judge_counts,
+    judge_entropy,
+    spike_count,
+)
 
 
 class Task(Protocol):
@@ -36,10 +43,27 @@ class CountTask:
         return count_loss(output.spikes, labels, self.on, self.off)
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        return output.spikes.sum(0, dtype=torch.float32).argmax(1) == labels
+        return fires_most(spike_count(output.spikes), labels)
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
         return judge_counts(output.spikes, labels, self.on, self.off)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropyTask:
+    """Classification by the class whose neuron fires most; spike rates, scaled, are logits."""
+
+    scale: float = 10.0
+    smoothing: float = 0.0
+
+    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        return cross_entropy_loss(output.spikes, labels, self.scale, self.smoothing)
+
+    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        return fires_most(spike_count(output.spikes), labels)
+
+    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+        return judge_entropy(output.spikes, labels, self.scale, self.smoothing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,73 @@
+"""How often the neurons of a network fire: a histogram over the neurons of each layer, and who never does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bitspike.nn import SpikingNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class LayerActivity:
+    """Of one neuron layer: `histogram[i]` neurons fire i/bins to (i+1)/bins of the steps, the last bin's end included.
+
+    `dead` is the share of neurons that fired for no sample (they are in the first bin); `spikes` those of a neuron for
+    a sample, on average.
+    """
+
+    name: str
+    neurons: int
+    dead: float
+    spikes: float
+    histogram: list[int]
+
+
+def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerActivity:
+    """From the mean spikes of each neuron for a sample, `counts` of any shape, 0 where it never fired."""
+    flat = counts.double().flatten().cpu()
+    place = (flat * (bins / steps)).long().clamp(0, bins - 1)
+    return LayerActivity(
+        name,
+        len(flat),
+        (flat == 0).double().mean().item(),
+        flat.mean().item(),
+        torch.bincount(place, minlength=bins).tolist(),
+    )
+
+
+@torch.no_grad()
+def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: int, bins: int) -> list[LayerActivity]:
+    """Of every layer, in evaluation mode, over batches of what the network takes, shown for `steps`."""
+    was_training = net.training
+    net.eval()
+    sums: list[Tensor] = []
+    samples = 0
+    try:
+        for x in batches:
+            counted = net.observe(x).counts()
+            totals = [counts.double().sum(0) for counts in counted]
+            sums = [a + b for a, b in zip(sums, totals, strict=True)] if sums else totals
+            samples += len(counted[-1])
+    finally:
+        net.train(was_training)
+    if not samples:
+        raise ValueError("measure_activity: needs a sample at least, but the batches hold none")
+    return [
+        layer_activity(name, total / samples, steps, bins) for name, total in zip(net.neuron_names(), sums, strict=True)
+    ]
+
+
+def as_layer(values: Any) -> LayerActivity:
+    """From a table, as JSON gives it back."""
+    return LayerActivity(
+        str(values["name"]),
+        int(values["neurons"]),
+        float(values["dead"]),
+        float(values["spikes"]),
+        [int(count) for count in values["histogram"]],
+    )

@@ -1,0 +1,192 @@
+"""Accuracy and loss by epoch, and how often neurons fire, cell by cell. Plain numbers in, PNG files out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitspike.analysis.activity import LayerActivity
+from bitspike.analysis.traces import require_matplotlib
+from bitspike.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLORS = {
+    "float32": "#8d99ae",
+    "theta1": "#edae49",
+    "fixed": "#00798c",
+    "annealed": "#d1495b",
+    "moving": "#3f5e9a",
+    "at-inf": "#66a182",
+    "at-0": "#b58900",
+    "pooled": "#7b4fa3",
+    "recalibrated": "#2aa1b3",
+    "loss-not-over-T": "#8c564b",
+    "no-dropout": "#555555",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A cell: the accuracy of each trial by epoch, in percent, and the paper's mean."""
+
+    name: str
+    trials: list[list[float]]
+    paper: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Training loss after each epoch of each trial, at the iterations `steps`; `theta[k]` of the last layer there."""
+
+    steps: list[list[int]]
+    losses: list[list[float]]
+    theta_steps: list[int]
+    theta: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One task under one protocol: a row of panels."""
+
+    title: str
+    accuracy_on: str
+    variants: list[Line]
+    ablations: list[Line]  # the first is what the others change
+    descent: Descent | None
+    activity: dict[str, list[LayerActivity]]  # by cell, a value a layer
+    steps: int  # that a sample is shown for
+
+
+def _figure(width: float, height: float) -> Figure:
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    return write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=110))
+
+
+def draw_curves(groups: Sequence[Group], path: Path) -> Path:
+    """A row a group: accuracy of the variants, accuracy of the ablations, and the annealed loss with its threshold."""
+    kinds = [kind for kind in ("variants", "ablations", "descent") if any(_has(group, kind) for group in groups)]
+    figure = _figure(5.2 * len(kinds), 3.6 * len(groups))
+    grid = figure.subplots(len(groups), len(kinds), squeeze=False)
+    for row, group in zip(grid, groups, strict=True):
+        for axes, kind in zip(row, kinds, strict=True):
+            if not _has(group, kind):
+                axes.axis("off")
+            elif kind == "descent":
+                _descent(axes, group)
+            else:
+                _accuracy(axes, group, group.variants if kind == "variants" else group.ablations, kind)
+    return _save(figure, path)
+
+
+def _has(group: Group, kind: str) -> bool:
+    if kind == "descent":
+        return group.descent is not None
+    return len(group.ablations) > 1 if kind == "ablations" else bool(group.variants)
+
+
+def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> None:
+    """Every trial thin, the mean of the epochs that all have thick, the paper's mean dashed."""
+    from matplotlib.ticker import MaxNLocator
+
+    for line in lines:
+        color = COLORS.get(line.name, "#000000")
+        for trial in line.trials:
+            axes.plot(range(1, len(trial) + 1), trial, color=color, linewidth=0.5, alpha=0.35)
+        mean = mean_curve(line.trials)
+        axes.plot(range(1, len(mean) + 1), mean, color=color, linewidth=2.0, label=line.name)
+        if line.paper is not None and kind == "variants":
+            axes.axhline(line.paper, color=color, linewidth=1.1, linestyle=(0, (5, 3)))
+    if kind == "ablations" and lines[0].paper is not None:
+        axes.axhline(lines[0].paper, color=COLORS[lines[0].name], linewidth=1.1, linestyle=(0, (5, 3)))
+    axes.set_ylim(*visible(lines))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(f"{group.title}: {'cells' if kind == 'variants' else 'ablations'}", fontsize=9, loc="left")
+    axes.set_xlabel("epoch", fontsize=8)
+    axes.set_ylabel(f"{group.accuracy_on} accuracy, %  (paper's mean dashed)", fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7, loc="lower right", ncols=2, framealpha=0.8)
+
+
+def mean_curve(trials: Sequence[Sequence[float]]) -> list[float]:
+    """Over trials, of the epochs that all of them have: where one ends, the mean of the rest would jump."""
+    return [sum(values) / len(values) for values in zip(*trials, strict=False)]
+
+
+def visible(lines: Sequence[Line]) -> tuple[float, float]:
+    """A range of accuracies that shows most of every mean, above room for the legend; collapses may leave it."""
+    means = [mean for line in lines if (mean := mean_curve(line.trials))]
+    papers = [line.paper for line in lines if line.paper is not None]
+    low = min([sorted(mean)[len(mean) // 4] for mean in means] + papers)
+    high = max([max(trial) for line in lines for trial in line.trials if trial] + papers)
+    height = max(high - low, 1.0)
+    return max(low - 0.35 * height, 0.0), min(high + 0.08 * height, 100.2)
+
+
+def _descent(axes: Axes, group: Group) -> None:
+    """Loss over iterations, logarithmic since thresholds may settle within a few; theta on the right."""
+    descent = group.descent
+    if descent is None:
+        return
+    color, other = COLORS["annealed"], "#333333"
+    for steps, losses in zip(descent.steps, descent.losses, strict=True):
+        axes.plot(steps, losses, color=color, linewidth=0.5, alpha=0.35)
+    mean = mean_curve(descent.losses)
+    axes.plot(descent.steps[0][: len(mean)], mean, color=color, linewidth=2.0)
+    axes.set_xscale("log")
+    axes.set_xlabel("iteration", fontsize=8)
+    axes.set_ylabel("training loss of the epoch", fontsize=8, color=color)
+    axes.set_title(f"{group.title}: annealed, loss and last theta", fontsize=9, loc="left")
+    axes.tick_params(labelsize=7, which="both")
+    right: Any = axes.twinx()
+    right.plot(descent.theta_steps, descent.theta, color=other, linewidth=1.4, linestyle=":")
+    right.set_ylabel(r"$\theta$ of the last layer (dotted)", fontsize=8, color=other)
+    right.tick_params(labelsize=7)
+
+
+def draw_spikes(groups: Sequence[Group], path: Path) -> Path:
+    """A row a group, a column a layer: how many neurons fire how often for a sample, and which share is dead."""
+    columns = max(len(layers) for group in groups for layers in group.activity.values())
+    figure = _figure(4.4 * columns, 3.2 * len(groups))
+    grid = figure.subplots(len(groups), columns, squeeze=False)
+    for row, group in zip(grid, groups, strict=True):
+        for number, axes in enumerate(row):
+            _histogram(axes, group, number)
+    return _save(figure, path)
+
+
+def _histogram(axes: Axes, group: Group, number: int) -> None:
+    for name, layers in group.activity.items():
+        if number >= len(layers):
+            continue
+        layer = layers[number]
+        bins = len(layer.histogram)
+        edges = [group.steps * i / bins for i in range(bins + 1)]
+        shares = [100 * count / layer.neurons for count in layer.histogram]
+        axes.stairs(
+            shares,
+            edges,
+            color=COLORS.get(name, "#000000"),
+            linewidth=1.6,
+            label=f"{name}: {layer.dead:.1%} dead, {layer.spikes:.3g} spikes",
+        )
+    axes.set_xlim(0, group.steps)
+    axes.set_yscale("log")
+    most = max((layers[number].neurons for layers in group.activity.values() if number < len(layers)), default=10)
+    axes.set_ylim(60 / most, 150)  # a single neuron shows
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_title(f"{group.title}: layer {number + 1}", fontsize=9, loc="left")
+    axes.set_xlabel(f"spikes of a neuron for a sample, of {group.steps} steps", fontsize=8)
+    axes.set_ylabel("neurons, %", fontsize=8)
+    axes.tick_params(labelsize=7, which="both")
+    axes.legend(fontsize=7, framealpha=0.8)

@@ -1,0 +1,181 @@
+"""`bitspike reproduce static`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bitspike.cli.app import AsJson, Device, bars, say
+from bitspike.cli.train import Set, _interrupts, _told
+
+if TYPE_CHECKING:
+    from bitspike.experiments.assembly import Setting
+    from bitspike.experiments.static import Cell
+
+
+class Protocol(StrEnum):
+    """Who chooses a trial's best epoch."""
+
+    paper = "paper"
+    holdout = "holdout"
+
+
+class Task(StrEnum):
+    """Which data set."""
+
+    mnist = "mnist"
+    fashion = "fashion"
+
+
+class Variant(StrEnum):
+    """Which row of the paper's table."""
+
+    float32 = "float32"
+    theta1 = "theta1"
+    fixed = "fixed"
+    annealed = "annealed"
+
+
+def static(
+    out: Annotated[Path, typer.Option(help="Folder for runs and report.")] = Path("runs/static"),
+    trials: Annotated[int, typer.Option(min=1, help="Networks trained for each cell.")] = 5,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="At most so many epochs (default: the presets', 500 with patience 100).")
+    ] = None,
+    protocol: Annotated[
+        list[Protocol] | None,
+        typer.Option(help="paper (default): the best test epoch; holdout: validation samples choose. Repeatable."),
+    ] = None,
+    task: Annotated[list[Task] | None, typer.Option(help="Only this data set; repeatable (default: both).")] = None,
+    variant: Annotated[list[Variant] | None, typer.Option(help="Only this row; repeatable (default: all).")] = None,
+    ablations: Annotated[bool, typer.Option("--ablations", help="Also changes of the annealed cells.")] = False,
+    ablation_trials: Annotated[int, typer.Option(min=1, help="Networks trained for each ablation.")] = 3,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    set_: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """The MNIST and FashionMNIST table: train every cell, compare with the paper's figures, draw curves and spikes.
+
+    Goes on by itself: cells in the folder that are complete are read, others are trained to their end.
+    """
+    from bitspike.analysis.traces import require_matplotlib
+    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.static import VARIANTS, plan, train_cells
+    from bitspike.experiments.static_report import write_report
+    from bitspike.ops.buffers import keep_freed_memory
+
+    keep_freed_memory()
+    require_matplotlib()
+    cells = plan(
+        protocols=[each.value for each in protocol or [Protocol.paper]],
+        tasks=[each.value for each in task or Task],
+        variants=[each.value for each in variant] if variant else VARIANTS,
+        ablations=ablations,
+        trials=trials,
+        ablation_trials=ablation_trials,
+        settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
+    )
+    where, command = choose_device(device.value), shlex.join(["bitspike", *sys.argv[1:]])
+    with _interrupts() as interrupted:
+
+        @contextmanager
+        def told(cell: Cell) -> Iterator[Setting]:
+            with _told(True, cell.spec) as shown:
+                yield Setting(
+                    device=where,
+                    command=command,
+                    listener=shown.listener(interrupted),
+                    progress=shown.begin,
+                    started=shown.started,
+                )
+
+        whole = train_cells(cells, out, told, lambda setting: write_report(out, setting))
+    if not whole:
+        say(f"bitspike: interrupted; saved in {out}, the same command goes on")
+        raise typer.Exit(130)
+    with bars() as begin:
+        summary = write_report(out, Setting(device=where, command=command, progress=begin))
+    typer.echo(json.dumps(summary, indent=2)) if as_json else show(summary, out)
+
+
+def show(summary: Mapping[str, Any], out: Path) -> None:
+    """A table for each task and protocol, what ablations change, and where the files are."""
+    from bitspike.experiments.static_report import FILES
+    from bitspike.experiments.static_table import FAR
+
+    console = Console()
+    for protocol, tasks in summary["cells"].items():
+        for task, cells in tasks.items():
+            console.print(_cells(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells))
+            if changes := summary["ablations"].get(protocol, {}).get(task):
+                console.print(_changes(f"{task}, protocol {protocol}: changes of annealed, by seed", changes))
+    console.print(f"away: in sigmas of the paper, ! beyond {FAR:g}; n: trials; dead: % of each layer", highlight=False)
+    for title, name in zip(("numbers", "table", "curves", "spikes"), FILES, strict=True):
+        if (out / name).is_file():
+            console.print(f"{title:<9}{out / name}", soft_wrap=True, highlight=False)
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
+    """Columns of words, then of numbers, as narrow as they can be."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.padding, table.collapse_padding = (0, 1, 0, 0), True
+    for heading in left:
+        table.add_column(heading, no_wrap=True)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _cells(title: str, cells: Mapping[str, Any]) -> Table:
+    """Our mean beside the paper's; marked where it is far off."""
+    from bitspike.experiments.static_table import dead_shares, far, number, span
+
+    table = _table(title, ["cell"], ["paper", "ours", "best", "away", "n", "epochs", "dead"])
+    for name, cell in cells.items():
+        away = number(cell["away"]["sigmas"] if cell["away"] else None, "+.1f") + (" !" if far(cell) else "")
+        style = "bold red" if far(cell) else ""
+        table.add_row(
+            name,
+            _spread(cell["paper"] or {"mean": None, "sigma": None}),
+            Text(_spread(cell), style),
+            number(cell["best"]),
+            Text(away, style),
+            str(cell["trials"]),
+            span(cell["epochs"]),
+            dead_shares(cell),
+        )
+    return table
+
+
+def _spread(figures: Mapping[str, float | None]) -> str:
+    """Mean and sigma."""
+    from bitspike.experiments.static_table import number
+
+    return f"{number(figures['mean'])} {number(figures['sigma'])}"
+
+
+def _changes(title: str, changes: Mapping[str, Any]) -> Table:
+    from bitspike.experiments.static_table import span
+
+    table = _table(title, ["change"], ["annealed", "changed", "difference", "epochs", "by seed"])
+    for name, found in changes.items():
+        table.add_row(
+            name,
+            *(f"{sum(found[key]) / len(found[key]):.2f}" for key in ("base", "here")),
+            f"{found['mean_difference']:+.2f}",
+            span(found["epochs"]),
+            " ".join(f"{value:+.2f}" for value in found["differences"]),
+        )
+    return table

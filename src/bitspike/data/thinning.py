@@ -1,0 +1,31 @@
+"""Thinned images: each pixel kept or blackened by a draw that depends on a seed and the sample alone."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+
+from bitspike.data.samples import Images, Samples
+
+_AT_ONCE = 4096  # samples whose draws are in memory together
+
+
+def thinned(samples: Samples, keep: float, seed: int, split: str) -> Samples:
+    """The images with each pixel (all its channels) kept with probability `keep`, and 0 otherwise; 1 keeps them all.
+
+    The draw of a pixel is the same for every `keep`, so fewer kept pixels are some of the more.
+    """
+    if keep == 1:
+        return samples
+    if not isinstance(samples, Images):
+        raise ValueError("data.keep has no meaning here: it thins images, but these samples are events; leave it out")
+    drawn = hashlib.blake2b(f"{seed}/keep/{split}".encode(), digest_size=4).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(drawn, "little"))
+    values = torch.empty_like(samples.values)
+    count, _, height, width = values.shape
+    for at in range(0, count, _AT_ONCE):
+        part = samples.values[at : at + _AT_ONCE]
+        kept = torch.rand(len(part), 1, height, width, generator=generator) < keep
+        torch.mul(part, kept, out=values[at : at + _AT_ONCE])
+    return Images(values, samples.labels)

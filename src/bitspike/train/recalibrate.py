@@ -1,0 +1,95 @@
+"""Batch norm's running statistics computed anew for the weights of now, instead of averaged over weights that moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from bitspike.data.samples import Samples
+from bitspike.nn import SpikingNetwork
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.train.numerics import as_input
+from bitspike.train.seeds import mixed
+
+Norm = StepBatchNorm2d | SharedBatchNorm2d
+
+# A layer moves its averages T times in a call, and a move shrinks what was there by 1 - m. From 0, with this m, the
+# weights of the first and the last step differ by T * 2**-24, less than float32 rounds; 1 - m is exact in float32.
+MOMENTUM = 2.0**-24
+MINIBATCH = 1024  # not that of evaluations, which may depend on the machine
+
+
+@torch.no_grad()
+def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int, batch: int = MINIBATCH) -> None:
+    """Running mean and variance of every batch norm := the plain average over minibatches, and over steps of time.
+
+    Over `count` of the samples (all, if there are fewer), the same for a seed whenever it is called, in minibatches of
+    at most `batch`, as equal as can be, each of equal weight. A minibatch passes as in training but without dropout.
+    With statistics a step, each step's mean and unbiased variance count alike; shared statistics have one of each.
+    """
+    norms = [module for module in net.modules() if isinstance(module, StepBatchNorm2d | SharedBatchNorm2d)]
+    if not norms or not count:
+        return
+    rows = calibration_rows(len(samples), count, seed).to(samples.labels.device)
+    running = [_running(norm) for norm in norms]
+    sums = [[torch.zeros_like(tensor, dtype=torch.float64) for tensor in pair] for pair in running]
+    parts = rows.tensor_split(-(-len(rows) // batch))
+    weight = next(net.parameters())
+    with _gathering(net, norms):
+        for part in parts:
+            for pair in running:
+                torch._foreach_zero_(pair)
+            x, _ = samples.batch(part)
+            steps = len(net(as_input(x, weight.dtype)).spikes)
+            for norm, pair, total in zip(norms, running, sums, strict=True):
+                share = _share(steps if isinstance(norm, StepBatchNorm2d) else 1)
+                for tensor, into in zip(pair, total, strict=True):
+                    into.add_(tensor.double() / (share * len(parts)))
+    for pair, total in zip(running, sums, strict=True):
+        for tensor, value in zip(pair, total, strict=True):
+            tensor.copy_(value)
+
+
+def calibration_rows(samples: int, count: int, seed: int) -> Tensor:
+    """The first `count` rows of one order of all samples, drawn from the run's seed."""
+    generator = torch.Generator().manual_seed(mixed(seed, "recalibrate"))
+    return torch.randperm(samples, generator=generator)[:count]
+
+
+def _share(moves: int) -> float:
+    """1 - (1 - m)**moves: the sum of the weights that so many moves from 0 give to what they saw."""
+    return -math.expm1(moves * math.log1p(-MOMENTUM))
+
+
+def _running(norm: Norm) -> list[Tensor]:
+    if norm.running_mean is None or norm.running_var is None:
+        raise ValueError("recalibrate: a batch norm keeps no running statistics (track_running_stats=False)")
+    return [norm.running_mean, norm.running_var]
+
+
+@contextmanager
+def _gathering(net: SpikingNetwork, norms: Sequence[Norm]) -> Iterator[None]:
+    """Batch norms in training mode with `MOMENTUM`, all else in evaluation mode; then as it was, counts of batches too.
+
+    Training goes on from the count as if nothing had passed; only the running statistics are others.
+    """
+    was_training = net.training
+    momenta = [norm.momentum for norm in norms]
+    counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
+    before = [count.clone() for count in counts]
+    net.eval()
+    for norm in norms:
+        norm.train()
+        norm.momentum = MOMENTUM
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for count, value in zip(counts, before, strict=True):
+            count.copy_(value)
+        net.train(was_training)
