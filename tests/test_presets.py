@@ -100,7 +100,8 @@ PUBLISHED = {
 BATCHES = {"coding": 1, "mnist": 128, "fashion": 128, "dvs128": 8, "shd": 32}
 BINS = {"dvs128": (5.0, 100, 360), "shd": (3.0, 333, None)}
 
-every_preset = pytest.mark.parametrize("name", preset_names())
+OURS = ["mnist/best", "fashion/best"]
+every_preset = pytest.mark.parametrize("name", [name for name in preset_names() if name not in OURS])
 
 
 def rounds_to(value: float, printed: str) -> bool:
@@ -122,7 +123,7 @@ def test_rounding_is_to_the_last_printed_digit():
 def test_there_are_five_tasks_in_four_variants():
     assert TASKS == ("coding", "mnist", "fashion", "dvs128", "shd")
     assert VARIANTS == ("float32", "theta1", "fixed", "annealed")
-    assert set(preset_names()) == set(CELLS)
+    assert set(preset_names()) == {*CELLS, *OURS}
 
 
 @every_preset
@@ -389,3 +390,17 @@ def test_a_wrong_name_names_the_nearest(wrong, near):
 def test_a_hopeless_name_lists_all():
     with pytest.raises(ValueError, match=r"known: coding/float32, .*shd/annealed"):
         preset("qqqq")
+
+
+# ---- Ours
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_best_is_the_papers_network_at_one_bit(name):
+    ours, papers = preset(name), preset(f"{name.split('/')[0]}/annealed")
+    assert (ours.net.notation, ours.net.steps, ours.data) == (papers.net.notation, papers.net.steps, papers.data)
+    assert ours.net.binary
+    assert ours.train.protocol == "holdout"
+    assert ours.paper is None
+    for key in set_in(name):
+        assert ours.sources.get(key), key

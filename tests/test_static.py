@@ -154,6 +154,8 @@ def test_once_more_trains_and_measures_nothing_and_draws(there, monkeypatch):
     assert summary == read(there, "summary.json")
     assert set(summary["cells"]["paper"]["mnist"]) >= {"theta1", "annealed", "pooled"}  # asked for before
     image = pytest.importorskip("PIL.Image")
+    for trial in read(there, "curves.json")["paper"]["mnist"]["annealed"]:
+        assert len(trial["train_loss"]) == len(trial["test_accuracy"]) > 0
     for name, columns in (("curves.png", 3), ("spikes.png", 3)):
         with image.open(there / name) as png:
             assert png.width > 400 * columns

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bitspike import build
 from bitspike.analysis.activity import as_layer, layer_activity, measure_activity
-from bitspike.analysis.static_figures import Line, mean_curve, visible
+from bitspike.analysis.static_figures import Line, middle_curve, visible
 from bitspike.experiments.static_results import Figures, Result, Trial, distance, effect
 from bitspike.experiments.static_table import FAR, far, span, table
 
@@ -142,8 +142,8 @@ def test_activity_is_what_the_network_fires_however_it_is_batched():
 # ---- Curves
 
 
-def test_the_mean_ends_with_the_first_trial_that_does():
-    assert mean_curve([[1.0, 3.0, 9.0], [3.0, 5.0]]) == [2.0, 4.0]
+def test_the_median_ends_with_the_first_trial_that_does():
+    assert middle_curve([[1.0, 3.0, 9.0], [3.0, 5.0], [2.5, 0.0]]) == [2.5, 3.0]
 
 
 def test_a_collapse_leaves_the_panel_but_not_the_ends_of_cells():

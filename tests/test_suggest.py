@@ -132,7 +132,7 @@ def test_sparser_input_starts_lower_and_anneals_slower(seed, keep):
 def test_one_update_does_not_pass_the_typical_peak(seed, iterations, within):
     """The paper's Eq. 7, and never faster than asked for."""
     net, x = conv(seed), images(seed)
-    schedules = suggest_schedules(net, x, iterations=iterations, within=within)
+    schedules = suggest_schedules(net, x, iterations=iterations, stop=2.0, within=within)
     for drive, schedule in zip(measure_drive(net, x), schedules, strict=True):
         assert schedule.start == drive.theta
         assert schedule.stop == 2 * drive.typical

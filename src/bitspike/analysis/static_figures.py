@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,15 +97,15 @@ def _has(group: Group, kind: str) -> bool:
 
 
 def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> None:
-    """Every trial thin, the mean of the epochs that all have thick, the paper's mean dashed."""
+    """Every trial thin, the median of the epochs that all have thick, the paper's mean dashed."""
     from matplotlib.ticker import MaxNLocator
 
     for line in lines:
         color = COLORS.get(line.name, "#000000")
         for trial in line.trials:
             axes.plot(range(1, len(trial) + 1), trial, color=color, linewidth=0.5, alpha=0.35)
-        mean = mean_curve(line.trials)
-        axes.plot(range(1, len(mean) + 1), mean, color=color, linewidth=2.0, label=line.name)
+        middle = middle_curve(line.trials)
+        axes.plot(range(1, len(middle) + 1), middle, color=color, linewidth=2.0, label=line.name)
         if line.paper is not None and kind == "variants":
             axes.axhline(line.paper, color=color, linewidth=1.1, linestyle=(0, (5, 3)))
     if kind == "ablations" and lines[0].paper is not None:
@@ -113,21 +114,22 @@ def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> Non
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{group.title}: {'cells' if kind == 'variants' else 'ablations'}", fontsize=9, loc="left")
     axes.set_xlabel("epoch", fontsize=8)
-    axes.set_ylabel(f"{group.accuracy_on} accuracy, %  (paper's mean dashed)", fontsize=8)
+    axes.set_ylabel(f"{group.accuracy_on} accuracy, %  (thick: median; dashed: paper's mean)", fontsize=8)
     axes.tick_params(labelsize=7)
     axes.legend(fontsize=7, loc="lower right", ncols=2, framealpha=0.8)
 
 
-def mean_curve(trials: Sequence[Sequence[float]]) -> list[float]:
-    """Over trials, of the epochs that all of them have: where one ends, the mean of the rest would jump."""
-    return [sum(values) / len(values) for values in zip(*trials, strict=False)]
+def middle_curve(trials: Sequence[Sequence[float]]) -> list[float]:
+    """The median over trials, which one that collapses does not move, of the epochs that all of them have: where one
+    ends, the median of the rest would jump."""
+    return [statistics.median(values) for values in zip(*trials, strict=False)]
 
 
 def visible(lines: Sequence[Line]) -> tuple[float, float]:
-    """A range of accuracies that shows most of every mean, above room for the legend; collapses may leave it."""
-    means = [mean for line in lines if (mean := mean_curve(line.trials))]
+    """A range of accuracies that shows most of every median, above room for the legend; collapses may leave it."""
+    middles = [middle for line in lines if (middle := middle_curve(line.trials))]
     papers = [line.paper for line in lines if line.paper is not None]
-    low = min([sorted(mean)[len(mean) // 4] for mean in means] + papers)
+    low = min([sorted(middle)[len(middle) // 4] for middle in middles] + papers)
     high = max([max(trial) for line in lines for trial in line.trials if trial] + papers)
     height = max(high - low, 1.0)
     return max(low - 0.35 * height, 0.0), min(high + 0.08 * height, 100.2)
@@ -141,8 +143,8 @@ def _descent(axes: Axes, group: Group) -> None:
     color, other = COLORS["annealed"], "#333333"
     for steps, losses in zip(descent.steps, descent.losses, strict=True):
         axes.plot(steps, losses, color=color, linewidth=0.5, alpha=0.35)
-    mean = mean_curve(descent.losses)
-    axes.plot(descent.steps[0][: len(mean)], mean, color=color, linewidth=2.0)
+    middle = middle_curve(descent.losses)
+    axes.plot(descent.steps[0][: len(middle)], middle, color=color, linewidth=2.0)
     axes.set_xscale("log")
     axes.set_xlabel("iteration", fontsize=8)
     axes.set_ylabel("training loss of the epoch", fontsize=8, color=color)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from bitspike.data.datasets import Progress
 from bitspike.data.samples import Dataset, Images, Samples
@@ -19,7 +20,7 @@ from bitspike.experiments.schema import Experiment, as_values
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
-from bitspike.train.tasks import CountTask, CrossEntropyTask, Task, TraceTask
+from bitspike.train.tasks import CountTask, CrossEntropyTask, DistillTask, Task, TraceTask
 
 Split = Literal["train", "valid", "test"]
 
@@ -99,8 +100,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
     if (spec.train.shift or spec.train.mirror) and not isinstance(data.train, Images):
         raise ValueError(f"train.shift and train.mirror move images, but {data.title} holds events; leave them out")
-    last = net.layers[-1].synapse
-    outputs = last.out_features if isinstance(last, BinaryLinear) else 0
+    outputs = outputs_of(net)
     if outputs < data.classes:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
         raise ValueError(
@@ -109,13 +109,20 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
         )
 
 
-def choose_task(spec: Experiment, layers: int) -> Task:
-    """Firing most, or firing in time."""
+def outputs_of(net: SpikingNetwork) -> int:
+    """Neurons of the last layer, if that is a Dense one; else 0."""
+    last = net.layers[-1].synapse
+    return last.out_features if isinstance(last, BinaryLinear) else 0
+
+
+def choose_task(spec: Experiment, layers: int, targets: Tensor | None = None) -> Task:
+    """Firing most, or firing in time; with `targets`, a teacher's probabilities for the training samples, as that."""
     train = spec.train
     if train.loss == "count":
         return CountTask(train.correct, train.incorrect)
     if train.loss == "cross_entropy":
-        return CrossEntropyTask(train.logit_scale, train.label_smoothing)
+        plain = CrossEntropyTask(train.logit_scale, train.label_smoothing)
+        return plain if targets is None else DistillTask(plain, targets, train.teacher_weight, train.temperature)
     return TraceTask(spec.net.schedules(layers)[-1].final, train.over_time)
 
 
@@ -141,8 +148,8 @@ def free_fields(spec: Experiment) -> tuple[str, ...]:
     return tuple(key for key in FREE if key != "train.epochs" or spec.train.schedule != "decay")
 
 
-def identity(spec: Experiment, data: Dataset) -> str:
-    """A digest of all that decides the numbers.
+def identity(spec: Experiment, data: Dataset, teacher: str | None = None) -> str:
+    """A digest of all that decides the numbers; `teacher` is that of the teacher's weights, wherever they lie.
 
     Without what is left at its default, so that a field added later does not part a run from its checkpoint.
     """
@@ -150,12 +157,19 @@ def identity(spec: Experiment, data: Dataset) -> str:
     for key in (*free_fields(spec), "name", "title", "paper", "sources"):
         table, _, name = key.rpartition(".")
         (values[table] if table else values).pop(name, None)
+    if spec.train.teacher is not None:
+        if teacher is None:
+            raise ValueError(f"identity: train.teacher is {spec.train.teacher}; give the digest of its weights")
+        values["train"]["teacher"] = teacher
     text = json.dumps([values, data.edition], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:
-    """The fields in which two experiments give other numbers; those in `free` may differ, or those free in a."""
+    """The fields in which two experiments give other numbers; those in `free` may differ, or those free in a.
+
+    Two teachers are not told apart by where they lie: `identity` knows them by their weights.
+    """
 
     def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -171,6 +185,7 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None)
         f"{key} was {first.get(key)!r}, is {second.get(key)!r}{_why(a, key)}"
         for key in sorted(first.keys() | second.keys())
         if key not in may_differ and first.get(key) != second.get(key)
+        if key != "train.teacher" or None in (a.train.teacher, b.train.teacher)
     ]
 
 

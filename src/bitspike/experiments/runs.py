@@ -27,6 +27,7 @@ from bitspike.experiments.assembly import (
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
+from bitspike.experiments.teacher import Lesson, find_teacher, take_lesson
 from bitspike.files import locked, write_text
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights
@@ -67,8 +68,21 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
             )
         done = folder.read_summary()
         if done is not None and not _may_go_on(done, before, spec):
+            _require_its_teacher(done, before, spec, folder)
             return done
     return None
+
+
+def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Experiment, folder: RunFolder) -> None:
+    """A complete run asked for with a teacher elsewhere: its weights tell whether it is the same one."""
+    if spec.train.teacher == before.train.teacher:
+        return
+    teacher = find_teacher(spec)
+    if teacher is not None and teacher.digest != (done.get("teacher") or {}).get("digest"):
+        raise ValueError(
+            f"{folder.path} holds another experiment: its teacher was {before.train.teacher}, and {teacher.run} "
+            "has other weights; choose another --out"
+        )
 
 
 def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) -> bool:
@@ -100,10 +114,11 @@ def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] |
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """What a run learns from: the data set, and its parts on the device."""
+    """What a run learns from: the data set, its parts on the device, and what a teacher says of those that train."""
 
     data: Dataset
     parts: Mapping[Split, Samples]
+    lesson: Lesson | None
 
 
 def _open(spec: Experiment, setting: Setting) -> Dataset:
@@ -116,24 +131,26 @@ def _fitting_network(spec: Experiment, data: Dataset) -> SpikingNetwork:
     return net
 
 
-def _on_device(spec: Experiment, data: Dataset, setting: Setting) -> _Material:
-    return _Material(data, {name: part.to(setting.device) for name, part in splits(spec, data).items()})
+def _on_device(spec: Experiment, net: SpikingNetwork, data: Dataset, setting: Setting, world: World) -> _Material:
+    parts = {name: part.to(setting.device) for name, part in splits(spec, data).items()}
+    return _Material(data, parts, take_lesson(spec, net, data, parts["train"], setting, world))
 
 
 def _trainer(
     spec: Experiment, net: SpikingNetwork, material: _Material, folder: RunFolder, setting: Setting, world: World
 ) -> Trainer:
+    lesson = material.lesson
     return Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        choose_task(spec, len(net.layers)),
+        choose_task(spec, len(net.layers), lesson and lesson.targets),
         material.parts["train"],
         material.parts["test" if spec.train.protocol == "paper" else "valid"],
         spec.train,
         folder,
         seed=spec.seed,
         repeat=spec.data.repeat,
-        identity=identity(spec, material.data),
+        identity=identity(spec, material.data, lesson and lesson.teacher.digest),
         world=world,
         listener=setting.listener,
         graph=setting.graph == "auto",
@@ -148,7 +165,7 @@ def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[
             return done
         data = _open(spec, setting)
         net = _fitting_network(spec, data)
-        material = _on_device(spec, data, setting)
+        material = _on_device(spec, net, data, setting, world)
         trainer = _trainer(spec, net, material, folder, setting, world)
         with _alone(folder, world):
             if (done := _prepare(spec, folder, setting, world)) is not None:  # another may have been here since
@@ -178,7 +195,7 @@ def _train_together(specs: Sequence[Experiment], outs: Sequence[Path], setting: 
             shared = None if drawn else next(iter(materials.values()), None)
             data = _open(spec, setting) if shared is None else shared.data
             net = _fitting_network(spec, data)
-            materials[i] = shared or _on_device(spec, data, setting)
+            materials[i] = shared or _on_device(spec, net, data, setting, world)
             told = replace(setting, listener=chorus.voice(i))
             trainers[i] = _trainer(spec, net, materials[i], folders[i], told, world)
         for i in trainers:
@@ -233,6 +250,7 @@ def _summarize(
         "samples": {"train": len(trainer.samples), trainer.chosen_on: len(trainer.chooser), "test": len(test)},
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
+        "teacher": material.lesson and material.lesson.as_json(),
         "paper": as_values(spec.paper) if spec.paper else None,
         "unlike_preset": unlike_preset(spec, data),
         "command": setting.command,
@@ -322,6 +340,7 @@ def _summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], setti
         "mean": statistics.mean(known) if known else None,
         "sigma": statistics.stdev(known) if len(known) > 1 else None,
         "endings": [summary["ended"] for summary in done],
+        "teacher": done[0].get("teacher"),  # a trial made before there were teachers does not say
         "paper": done[0]["paper"],
         "unlike_preset": done[0]["unlike_preset"],
         "warnings": [warning for summary in done for warning in summary["warnings"]],

@@ -20,6 +20,9 @@ Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
 
 
+_PATHS = ("data.file", "data.test_file", "train.teacher")
+
+
 class Rise(Config):
     """A threshold that is annealed: it relaxes with {start, stop, rate} or {.., tau}, is a line with {.., steps}."""
 
@@ -124,10 +127,10 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from None
     values.setdefault("name", path.stem)
-    if isinstance(data := values.get("data"), dict):
-        for field in ("file", "test_file"):
-            if isinstance(data.get(field), str):
-                data[field] = str((path.parent / data[field]).resolve())
+    for key in _PATHS:
+        table, _, field = key.partition(".")
+        if isinstance(held := values.get(table), dict) and isinstance(held.get(field), str):
+            held[field] = str((path.parent / held[field]).resolve())
     return _set(values, settings, str(path))
 
 
@@ -156,7 +159,7 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
 def _set(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
     for setting in settings:
         key, value = parse_setting(setting)
-        if key in ("data.file", "data.test_file") and isinstance(value, str):
+        if key in _PATHS and isinstance(value, str):
             value = str(Path(value).resolve())  # relative to the user, and still found from the run's folder
         _place(values, key, value, setting)
     return experiment(values, f"--set {' '.join(settings)}" if settings else where)

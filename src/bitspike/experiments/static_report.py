@@ -18,12 +18,12 @@ from bitspike.experiments.static_results import SIGMA_IS, Figures, Result, dista
 from bitspike.experiments.static_table import table
 from bitspike.files import write_text
 
-FILES = ("summary.json", "table.md", "curves.png", "spikes.png")
+FILES = ("summary.json", "table.md", "curves.png", "spikes.png")  # to look at; curves.json is to draw with
 Key = tuple[str, str, str]  # protocol, task, cell
 
 
 def write_report(out: Path, setting: Setting) -> dict[str, Any]:
-    """summary.json, table.md, curves.png and spikes.png of all complete trials in `out`; gives the summary."""
+    """summary.json, table.md, curves and spikes of all complete trials in `out`; gives the summary."""
     results = {(each.protocol, each.task, each.name): each for each in read_results(out)}
     if not results:
         raise ValueError(f"reproduce static: {out} holds no complete trial to report on")
@@ -39,6 +39,7 @@ def write_report(out: Path, setting: Setting) -> dict[str, Any]:
     }
     write_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
     write_text(out / "table.md", table(summary))
+    write_text(out / "curves.json", json.dumps(_nested({key: curves(each) for key, each in results.items()})) + "\n")
     groups = _groups(results, activity)
     draw_curves(groups, out / "curves.png")
     if fired := [group for group in groups if group.activity]:
@@ -74,6 +75,18 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
         "seconds": round(_seconds(result), 1),
         "activity": _brief(activity) if activity else None,
     }
+
+
+def curves(result: Result) -> list[dict[str, Any]]:
+    """Of each trial: its seed, and by epoch the accuracy it is chosen by (in percent) and the training loss."""
+    return [
+        {
+            "seed": trial.summary["seed"],
+            f"{trial.chosen_on}_accuracy": [round(each, 2) for each in trial.accuracies()],
+            "train_loss": [round(row["train_loss"], 5) for row in trial.rows],
+        }
+        for trial in result.trials
+    ]
 
 
 def _brief(activity: Activity) -> dict[str, Any]:

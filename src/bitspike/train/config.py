@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -38,6 +39,9 @@ class TrainConfig(Config):
     incorrect: Real = 0.2
     logit_scale: Above0 = 10.0  # cross_entropy: logits are this times the spike rate
     label_smoothing: Rate = 0.0  # cross_entropy: share of the target that all classes get alike
+    teacher: Path | None = None  # cross_entropy: a run whose best network teaches this one
+    teacher_weight: Annotated[Real, Field(gt=0, le=1)] = 0.5  # the teacher's share of the loss
+    temperature: Above0 = 1.0  # that both networks' logits are divided by where they are compared
     over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
 
     protocol: Literal["holdout", "paper"] = "holdout"
@@ -71,6 +75,11 @@ class TrainConfig(Config):
             raise ValueError(
                 f"train.warmup belongs to train.schedule = 'decay', but the schedule is {self.schedule!r}; "
                 "set it to 0, or the schedule to 'decay'"
+            )
+        if self.teacher is not None and self.loss != "cross_entropy":
+            raise ValueError(
+                f"train.teacher belongs to train.loss = 'cross_entropy', but the loss is {self.loss!r}; "
+                "leave the teacher out, or set the loss to 'cross_entropy'"
             )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(

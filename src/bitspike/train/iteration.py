@@ -13,6 +13,7 @@ from bitspike.nn import SpikingNetwork
 from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
+from bitspike.ops import LIFOutput
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.cpu.library import library
 from bitspike.ops.jitter import Jitter
@@ -33,7 +34,7 @@ from bitspike.train.optim import (
 from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
 from bitspike.train.stopwatch import Stopwatch
-from bitspike.train.tasks import Task
+from bitspike.train.tasks import DistillTask, Task
 from bitspike.train.world import World
 
 
@@ -95,6 +96,8 @@ class Iteration:
         self.shares = {size: self._share(size) for size in (self.batch, self.size(self.count - 1))}
         self.watch = Stopwatch(self.device)
         self.refusal = no_graph(self.device, world) if graph else "switched off"
+        if isinstance(task, DistillTask):
+            task.require_fit(len(samples), self.device)
         self.forget()
 
     def _share(self, size: int) -> Tensor:
@@ -144,14 +147,15 @@ class Iteration:
         plan.next()
         start, stop = world.share(size)
         set_shard(self.net, world.shard(size))
+        rows = plan.rows[start:stop]
         with self.watch:
-            x, labels = self._batch(start, stop)
+            x, labels = self._batch(rows, start)
         with cast(config.precision, self.device):
             observed = self.net.observe(as_input(x, self.dtype))
             if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
                 loss, right = observed.output.spikes.sum(), labels
             else:
-                loss, right = self.task.judge(observed.output, labels)
+                loss, right = self._judge(observed.output, labels, rows)
                 if world.size > 1:
                     loss = loss * ((stop - start) / size)
         self.optimizer.zero_grad(set_to_none=True)
@@ -161,12 +165,16 @@ class Iteration:
         self._tally(loss, right, size)
         return observed
 
-    def _batch(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """The samples `start` to `stop` of the plan's batch, jittered where that is asked for."""
-        rows = self.plan.rows[start:stop]
+    def _batch(self, rows: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """The samples `rows`, from `start` on in the plan's batch, jittered where that is asked for."""
         if self.jitter and isinstance(self.samples, Images):
             return self.samples.jittered_batch(rows, self.jitter, self.plan.key, start)
         return self.samples.batch(rows)
+
+    def _judge(self, output: LIFOutput, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(self.task, DistillTask):
+            return self.task.judge_taught(output, labels, rows)
+        return self.task.judge(output, labels)
 
     @torch.no_grad()
     def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
