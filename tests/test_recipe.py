@@ -54,6 +54,7 @@ def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
     monkeypatch.setattr(iteration, "CudaGraph", Replays)
     monkeypatch.setattr(together, "CudaGraph", Joined)
+    monkeypatch.setattr(test_together.StandIn, "recordings", [])
 
 
 @pytest.mark.parametrize("after", [3, 6])

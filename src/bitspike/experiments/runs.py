@@ -139,18 +139,18 @@ def _on_device(spec: Experiment, net: SpikingNetwork, data: Dataset, setting: Se
 def _trainer(
     spec: Experiment, net: SpikingNetwork, material: _Material, folder: RunFolder, setting: Setting, world: World
 ) -> Trainer:
-    lesson = material.lesson
+    targets, teacher = (None, None) if (told := material.lesson) is None else (told.targets, told.teacher.digest)
     return Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        choose_task(spec, len(net.layers), lesson and lesson.targets),
+        choose_task(spec, len(net.layers), targets),
         material.parts["train"],
         material.parts["test" if spec.train.protocol == "paper" else "valid"],
         spec.train,
         folder,
         seed=spec.seed,
         repeat=spec.data.repeat,
-        identity=identity(spec, material.data, lesson and lesson.teacher.digest),
+        identity=identity(spec, material.data, teacher),
         world=world,
         listener=setting.listener,
         graph=setting.graph == "auto",

@@ -67,8 +67,7 @@ def find_teacher(spec: Experiment) -> Teacher | None:
         run = best_trial(given)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"train.teacher: {given} holds no run (any more); if it was moved, say where it is: "
-            "--set train.teacher=RUN"
+            f"train.teacher: {given} holds no run (any more); if it was moved, say where it is: --set train.teacher=RUN"
         ) from None
     weights = RunFolder(run).best
     if not weights.is_file():

@@ -1,4 +1,4 @@
-"""Losses: spike counts to meet (the paper's) or as logits of labels or a teacher; a membrane trace for coding in time."""
+"""Losses: spike counts to meet (the paper's) or as logits, by labels or a teacher; a membrane trace for coding."""
 
 from __future__ import annotations
 
