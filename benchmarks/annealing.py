@@ -46,7 +46,14 @@ def finished(out: Path, size: Size) -> list[dict[str, Any]]:
     """The rows of the cells that `out` holds already."""
     if not out.is_file():
         return []
-    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    text = out.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]  # a write may have been cut off
+    if whole != text:
+        out.write_text(whole, encoding="utf-8")
+    lines = [json.loads(line) for line in whole.splitlines()]
+    if not lines:
+        out.unlink()
+        return []
     if lines[0]["size"] != asdict(size):
         raise SystemExit(f"{out} holds cells of another size, {lines[0]['size']}; choose another --out")
     return [row for row in lines[1:] if "error" not in row]

@@ -176,7 +176,7 @@ def judge(rows: Sequence[dict[str, Any]], precision: str) -> dict[str, Any]:
         found = _before_flips(row) if row["iteration"] < until else {"membranes": row["farthest_from_theta"]}
         for name, value in found.items():
             worst[name] = max(worst[name], value)
-            if not value <= TOLERANCE[precision][name] * 2 ** row["iteration"]:
+            if not value <= min(TOLERANCE[precision][name] * 2 ** row["iteration"], 0.1):
                 over.setdefault(name, row["iteration"])
     said = f"equal to {precision} rounding in all {len(rows)} iterations, every spike the same"
     if flip is not None:

@@ -4,6 +4,7 @@ import json
 import sys
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,16 @@ def test_the_figure_and_the_table_show_the_best(study, tmp_path):
     lines = figure.table(path).splitlines()
     assert "| 3 | 1 | none | 2 | 50.5 +- 0.7 / 25.8 / 50 |" in figure.table(path)
     assert len([line for line in lines if line.startswith("| ")]) == 1 + 2 + len(cells.LEVELS)
+
+
+def test_a_line_that_was_cut_off_is_left_out_for_good(study, tmp_path):
+    annealing, cells, _ = study
+    out, size = tmp_path / "rows.jsonl", small(cells)
+    header, row = json.dumps({"size": asdict(size)}), json.dumps({"depth": 2})
+    out.write_text(f"{header}\n{row}\n" + row[:5])
+    assert annealing.finished(out, size) == [{"depth": 2}]
+    with out.open("a") as file:
+        file.write(f"{row}\n")
+    assert annealing.finished(out, size) == [{"depth": 2}] * 2
+    out.write_text("")
+    assert annealing.finished(out, size) == []

@@ -136,11 +136,15 @@ def test_what_is_the_same_afterwards():
 
 def test_an_error_leaves_the_network_as_it_was(monkeypatch):
     net = network("step").train()
+    norms(net)[0].eval()
+    before = statistics(net)
     monkeypatch.setattr(SpikingNetwork, "forward", lambda self, x: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         recalibrate(net, pictures(), 10, batch=4, seed=0)
     assert [norm.momentum for norm in norms(net)] == [0.1, 0.1]
+    assert all(torch.equal(a, b) for a, b in zip(before, statistics(net), strict=True))
     assert net.training
+    assert [norm.training for norm in norms(net)] == [False, True]
 
 
 def test_nothing_passes_where_there_is_nothing_to_do(monkeypatch):

@@ -95,9 +95,9 @@ def test_the_summary_is_what_the_trials_say(there):
         assert cell[key]["layers.0.lif"] == statistics.mean(trial[key]["layers.0.lif"] for trial in trials)
     assert cell["seconds"] == round(sum(trial["seconds"] for trial in trials), 1)
     assert any("net.steps" in line for line in cell["unlike_preset"])
-    assert cell["commands"] == [summary["command"]]
+    assert cell["commands"] == [summary["reported_by"]["command"]]
     assert cell["versions"] == [trials[0]["versions"]]
-    assert summary["versions"]["torch"] == torch.__version__
+    assert summary["reported_by"]["versions"]["torch"] == torch.__version__
     assert "paper's" in summary["sigmas_are"]
 
 
@@ -235,7 +235,7 @@ def test_the_command_says_how_to_go_on(there, tmp_path, monkeypatch):
     def interrupts():
         yield [True]
 
-    monkeypatch.setattr(reproduce_static, "_interrupts", interrupts)
+    monkeypatch.setattr(reproduce_static, "catching_interrupts", interrupts)
     result = again(tmp_path, "--variant", "annealed")
     assert result.exit_code == 130
     assert f"interrupted; saved in {tmp_path}, the same command goes on" in result.stderr
@@ -330,3 +330,36 @@ def test_activity_is_measured_again_for_other_weights_or_a_damaged_file(there, t
     shutil.copy(other / "best.safetensors", best / "best.safetensors")
     assert once_more().weights != first.weights
     assert measured == [1, 1]
+
+
+# ---- What lies in the folder already
+
+
+def test_an_ablation_that_differs_in_more_says_so(there, tmp_path, undrawn):
+    out = shutil.copytree(there, tmp_path / "out")
+    path = out / "paper/mnist/moving/trial-0/experiment.toml"
+    path.write_text(path.read_text().replace("lr = 0.00997", "lr = 0.5"))
+    found = static_report.write_report(out, Setting())["ablations"]["paper"]["mnist"]
+    assert found["moving"]["also"] == ["train.lr was 0.00997, is 0.5"]
+    assert found["pooled"]["also"] == []
+    assert "**and also** train.lr was 0.00997, is 0.5" in (out / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "is not valid JSON"), ('{"ended": "epochs", "epochs": 2}', "lacks 'experiment'")]
+)
+def test_a_damaged_summary_is_told_before_anything_trains(text, message, there, tmp_path, monkeypatch):
+    out = shutil.copytree(there, tmp_path / "out")
+    (out / "paper/mnist/moving/trial-0/summary.json").write_text(text)
+    monkeypatch.setattr(reproduce_static, "telling", lambda *a: pytest.fail("trained"))
+    result = again(out, "--variant", "fixed")
+    assert message in str(result.exception or result.output)
+
+
+def test_trials_of_other_lengths_are_told(there, tmp_path, undrawn):
+    out = shutil.copytree(there, tmp_path / "out")
+    path = out / "paper/mnist/annealed/trial-1/summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 9, "unlike_preset": ["something"]}))
+    summary = static_report.write_report(out, Setting())
+    assert "something" in summary["cells"]["paper"]["mnist"]["annealed"]["unlike_preset"]
+    assert "- paper mnist/annealed: trials of 2-9 epochs are averaged" in (out / "table.md").read_text()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bitspike import build
 from bitspike.analysis.activity import as_layer, layer_activity, measure_activity
 from bitspike.analysis.static_figures import Line, middle_curve, visible
+from bitspike.experiments.static_report import _seconds
 from bitspike.experiments.static_results import Figures, Result, Trial, distance, effect
 from bitspike.experiments.static_table import FAR, far, span, table
 
@@ -151,3 +152,11 @@ def test_a_collapse_leaves_the_panel_but_not_the_ends_of_cells():
     low, high = visible([line])
     assert 30 < low < 86
     assert high > 88
+
+
+def test_seconds_of_a_cell_are_those_of_its_sessions():
+    made = result("annealed", (0, [1]), (1, [1]), (2, [1]), (3, [1]))
+    sessions = [("a", 100), ("a", 90), ("b", 200), (None, 7)]
+    for trial, (since, seconds) in zip(made.trials, sessions, strict=True):
+        trial.summary.update({"seconds": seconds} | ({"together": 2, "together_since": since} if since else {}))
+    assert _seconds(made) == 307

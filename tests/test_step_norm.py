@@ -12,7 +12,15 @@ from bitspike.ops.step_norm import _fit_kernels, step_norm
 pytest.importorskip("triton")
 from fused_helper import DEVICE, GPU, off, poisoned  # noqa: F401  (a fixture)
 
-SHAPES = [(6, 3, 4, 5, 5), (2, 40, 2, 1, 2), (2, 17, 70, 4, 4), (66, 2, 1, 3, 1), (1, 4, 1, 12, 12), (5, 2, 65, 3, 2)]
+SHAPES = [
+    (6, 3, 4, 5, 5),
+    (2, 40, 2, 1, 2),
+    (2, 17, 70, 4, 4),
+    (66, 2, 1, 3, 1),
+    (1, 4, 1, 12, 12),
+    (5, 2, 65, 3, 2),
+    (3, 1, 5, 4, 3),
+]
 KERNELS = pytest.mark.parametrize("kernels", [False, True])
 
 

@@ -209,3 +209,14 @@ def test_a_layer_that_is_never_driven_is_named():
 def test_wrong_options_are_refused(wrong, says):
     with pytest.raises(ValueError, match=says):
         suggest_schedules(conv(), images(), **{"iterations": 10, **wrong})
+
+
+@pytest.mark.parametrize("theta_inf", ["12", torch.tensor([3.0, 4.0]), [1.0, -2.0, 3.0], True, float("nan")])
+def test_a_final_threshold_that_is_no_number_is_told(theta_inf):
+    with pytest.raises(ValueError, match="theta_inf must be a number > 0, or a list of one a layer, but has"):
+        suggest_schedules(conv(0), images(0), iterations=10, theta_inf=theta_inf)
+
+
+def test_a_batch_that_is_no_tensor_is_told():
+    with pytest.raises(TypeError, match="batch must be a tensor, but is a ndarray"):
+        measure_drive(conv(0), images(0).numpy())

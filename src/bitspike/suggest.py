@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -94,11 +95,11 @@ def suggest_schedules(
     theta_0 is `start` times the typical peak of the layer's free membrane (`measure_drive`). Below 1, more than half of
     the driven neurons fire, so that every layer has input and gradients from the first iteration on.
     theta_inf is `stop` times the typical peak, or as given: one number, or one a layer. Of the levels that we tried the
-    typical peak itself was the best in almost every network (docs/annealing.md), with `surrogate_center="current"`.
-    The rate brings theta 95 % of the way in a share `within` of the `iterations` of training; the rest of them
-    learn at the final threshold. It is lower where the paper's bound is: one update must not take theta past the
-    typical peak (`Drive.largest_rate`). Sparser input drives less: it starts lower and, to a given theta_inf,
-    goes slower.
+    typical peak itself was the best in every network (docs/annealing.md), with `surrogate_center="current"`.
+    The rate brings theta 95 % of the way in a share `within` of the `iterations` of training; the rest of them learn at
+    the final threshold. To a theta_inf above the typical peak it is lower where the paper's bound is: one update must
+    not take theta past that peak (`Drive.largest_rate`). Sparser input drives less: it starts lower and, to a given
+    theta_inf, goes slower.
 
     A layer whose given theta_inf is not above theta_0 needs no annealing and gets a Constant.
     """
@@ -111,16 +112,24 @@ def suggest_schedules(
         raise ValueError(f"suggest_schedules: stop must be > start, but they are {stop!r} and {start!r}")
     rate = relaxing_rate(iterations, within)
     drives = measure_drive(net, batch, start=start)
-    if theta_inf is None:
-        finals = [stop * drive.typical for drive in drives]
-    else:
-        finals = list(theta_inf) if isinstance(theta_inf, Sequence) else [theta_inf] * len(drives)
+    finals = [stop * drive.typical for drive in drives] if theta_inf is None else _finals(theta_inf, len(drives))
     if len(finals) != len(drives):
         raise ValueError(
             f"suggest_schedules: theta_inf must be one number, or one a neuron layer, {len(drives)}, "
             f"but {len(finals)} were given"
         )
-    return [_schedule(drive, float(final), rate) for drive, final in zip(drives, finals, strict=True)]
+    return [_schedule(drive, final, rate) for drive, final in zip(drives, finals, strict=True)]
+
+
+def _finals(theta_inf: float | Sequence[float], layers: int) -> list[float]:
+    """One number a layer, of one for all or a list."""
+    wanted: list[Any] = list(theta_inf) if isinstance(theta_inf, list | tuple) else [theta_inf] * layers
+    for each in wanted:
+        if isinstance(each, bool) or not isinstance(each, int | float) or not 0 < each < math.inf:
+            raise ValueError(
+                f"suggest_schedules: theta_inf must be a number > 0, or a list of one a layer, but has {each!r}"
+            )
+    return [float(each) for each in wanted]
 
 
 def relaxing_rate(iterations: int, within: float) -> float:
@@ -138,6 +147,8 @@ def _schedule(drive: Drive, final: float, rate: float) -> Schedule:
 
 def _require_batch(net: SpikingNetwork, batch: Tensor) -> int | None:
     """The steps a static batch is fed for; None for a sequence."""
+    if not isinstance(batch, Tensor):
+        raise TypeError(f"measure_drive: batch must be a tensor, but is a {type(batch).__name__}")
     inner = ", ".join(map(str, net.input_shape))
     extra = batch.dim() - len(net.input_shape)
     if extra not in (1, 2) or tuple(batch.shape[extra:]) != net.input_shape:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bitspike.cli.app import AsJson, Device, bars, say
-from bitspike.cli.train import Set, _interrupts, _told
+from bitspike.cli.train import Set, catching_interrupts, telling
 
 if TYPE_CHECKING:
     from bitspike.experiments.assembly import Setting
@@ -74,6 +74,7 @@ def static(
     from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.static import VARIANTS, plan, train_cells
     from bitspike.experiments.static_report import write_report
+    from bitspike.experiments.static_results import read_results
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()
@@ -88,11 +89,11 @@ def static(
         settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
     )
     where, command = choose_device(device.value), shlex.join(["bitspike", *sys.argv[1:]])
-    with _interrupts() as interrupted:
+    with catching_interrupts() as interrupted:
 
         @contextmanager
         def told(cell: Cell) -> Iterator[Setting]:
-            with _told(True, cell.spec) as shown:
+            with telling(True, cell.spec) as shown:
                 yield Setting(
                     device=where,
                     command=command,
@@ -101,6 +102,7 @@ def static(
                     started=shown.started,
                 )
 
+        read_results(out)  # what cannot be read must not end the command after hours of training
         whole = train_cells(cells, out, told, lambda setting: write_report(out, setting))
     if not whole:
         say(f"bitspike: interrupted; saved in {out}, the same command goes on")

@@ -89,7 +89,7 @@ def train(
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
     spec = preset_or_file(experiment, settings)
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
-    with _told(World.rank_here() == 0, spec) as told, _interrupts() as interrupted:
+    with telling(World.rank_here() == 0, spec) as told, catching_interrupts() as interrupted:
         setting = Setting(
             device=choose_device(device.value),
             resume=resume,
@@ -185,7 +185,7 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
 
 
 @contextmanager
-def _interrupts() -> Iterator[list[bool]]:
+def catching_interrupts() -> Iterator[list[bool]]:
     """A list that turns non-empty on Ctrl-C or SIGTERM, so that the run can save; a second Ctrl-C ends it at once."""
     asked: list[bool] = []
 
@@ -303,7 +303,8 @@ def _figures(accuracy: float, loss: float, values: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _told(first: bool, spec: Experiment) -> Iterator[_Told]:
+def telling(first: bool, spec: Experiment) -> Iterator[_Told]:
+    """What a person sees of a run: a bar of the epoch, a line an epoch, warnings; nothing unless `first`."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=12),

@@ -99,7 +99,11 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
         wanted = " or ".join(map(repr, right))
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
     if (spec.train.shift or spec.train.mirror) and not isinstance(data.train, Images):
-        raise ValueError(f"train.shift and train.mirror move images, but {data.title} holds events; leave them out")
+        raise ValueError(f"train.shift and train.mirror move images, but {data.title} holds none; leave them out")
+    if spec.train.latent_clip is not None and not spec.net.binary:
+        raise ValueError("train.latent_clip bounds latent weights, but net.binary = false has none; set it to none")
+    if spec.train.recalibrate and spec.net.norm == "none":
+        raise ValueError("train.recalibrate measures batch norm's statistics, but net.norm is 'none'; set it to 0")
     outputs = outputs_of(net)
     if outputs < data.classes:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,7 @@ def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[
 def _train_together(specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting) -> list[dict[str, Any]] | None:
     """All that are not complete side by side, on one copy of the data; None if they were interrupted."""
     world, chorus, folders = World(), Chorus(setting.listener, len(specs)), [RunFolder(out) for out in outs]
+    began = datetime.now(UTC).isoformat(timespec="seconds")
     with ExitStack() as held:
         held.enter_context(reproducible(specs[0].train.precision))
         done = {i: _prepare(spec, folders[i], setting, world) for i, spec in enumerate(specs)}
@@ -210,7 +212,7 @@ def _train_together(specs: Sequence[Experiment], outs: Sequence[Path], setting: 
         endings = dict(zip(trainers, run_together(list(trainers.values())) if trainers else (), strict=True))
         for i, ended in endings.items():
             if ended != "interrupted":
-                more = {"together": len(trainers)}
+                more = {"together": len(trainers), "together_since": began}
                 done[i] = _summarize(specs[i], materials[i], trainers[i], ended, setting, world, more)
     found = [summary for summary in done.values() if summary is not None]
     return found if len(found) == len(specs) else None

@@ -165,7 +165,7 @@ def train_cells(
                 return False
             if begun:
                 after(setting)
-            if setting.listener.interrupted():
+            if setting.listener.interrupted() and cell is not cells[-1]:
                 return False
     return True
 

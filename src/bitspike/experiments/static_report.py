@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.analysis.static_figures import Descent, Group, Line, draw_curves, draw_spikes
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import FREE, Setting, differences
 from bitspike.experiments.provenance import versions
+from bitspike.experiments.schema import with_values
 from bitspike.experiments.static import ABLATIONS, BASE, PROTOCOLS, TASKS
 from bitspike.experiments.static_activity import Activity, activity_of
 from bitspike.experiments.static_results import SIGMA_IS, Figures, Result, distance, effect, read_results
@@ -30,8 +31,7 @@ def write_report(out: Path, setting: Setting) -> dict[str, Any]:
     activity = {key: activity_of(each, setting) for key, each in results.items() if each.is_variant}
     summary: dict[str, Any] = {
         "task": "static data: test accuracy in percent, over trials",
-        "command": setting.command,
-        "versions": versions(),
+        "reported_by": {"command": setting.command, "versions": versions()},  # each cell has those it was trained by
         "sigmas_are": SIGMA_IS,
         "seconds_training": round(sum(_seconds(each) for each in results.values()), 1),
         "cells": _nested({key: describe(each, activity.get(key)) for key, each in results.items()}),
@@ -68,7 +68,7 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
         "endings": [each["ended"] for each in summaries],
         "spikes": _by_layer(summaries, "spikes"),
         "dead": _by_layer(summaries, "dead"),
-        "unlike_preset": summaries[0]["unlike_preset"],
+        "unlike_preset": _distinct(change for each in summaries for change in each["unlike_preset"]),
         "warnings": list(dict.fromkeys(warning for each in summaries for warning in each["warnings"])),
         "commands": list(dict.fromkeys(each["command"] for each in summaries)),
         "versions": _distinct(each["versions"] for each in summaries),
@@ -113,9 +113,14 @@ def _distinct(values: Any) -> list[Any]:
 
 def _seconds(result: Result) -> float:
     """Of trials that were trained side by side each has the seconds of all."""
-    alone = [float(trial.summary["seconds"]) for trial in result.trials if "together" not in trial.summary]
-    joint = [float(trial.summary["seconds"]) for trial in result.trials if "together" in trial.summary]
-    return sum(alone) + max(joint, default=0.0)
+    alone, joint = 0.0, dict[str, float]()
+    for summary in (trial.summary for trial in result.trials):
+        if "together" in summary:
+            session = str(summary.get("together_since"))
+            joint[session] = max(joint.get(session, 0.0), float(summary["seconds"]))
+        else:
+            alone += float(summary["seconds"])
+    return alone + sum(joint.values())
 
 
 def effects(results: Mapping[Key, Result]) -> dict[Key, dict[str, Any]]:
@@ -125,14 +130,17 @@ def effects(results: Mapping[Key, Result]) -> dict[Key, dict[str, Any]]:
         base = results.get((protocol, task, BASE))
         if base is None or name not in ABLATIONS or (pairs := effect(base, result)) is None:
             continue
-        differences = pairs.differences
+        gains, spec, settings = pairs.differences, base.trials[0].spec, ABLATIONS[name].settings(base.trials[0].spec)
+        meant = with_values(spec, settings)
+        others = [differences(meant, trial.spec, free=(*FREE, "seed")) for trial in result.trials]
         found[protocol, task, name] = {
             "sentence": ABLATIONS[name].sentence,
-            "settings": ABLATIONS[name].settings(base.trials[0].spec),
+            "settings": settings,
+            "also": _distinct(change for changes in others for change in changes),  # runs of other commands
             **asdict(pairs),
-            "differences": differences,
-            "mean_difference": statistics.mean(differences),
-            "sigma_difference": statistics.stdev(differences) if len(differences) > 1 else None,
+            "differences": gains,
+            "mean_difference": statistics.mean(gains),
+            "sigma_difference": statistics.stdev(gains) if len(gains) > 1 else None,
         }
     return found
 

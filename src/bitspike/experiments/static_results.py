@@ -14,6 +14,12 @@ from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.experiments.static import ABLATIONS, PROTOCOLS, TASKS, VARIANTS
 from bitspike.train.run_folder import Row, RunFolder
 
+# What is read of a run's summary.json.
+READ = (
+    *("experiment", "data", "edition", "protocol", "seed", "accuracy", "paper", "epochs", "best_epoch", "ended"),
+    *("spikes", "dead", "unlike_preset", "warnings", "command", "versions", "seconds"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -79,6 +85,8 @@ def _read_trials(folder: Path) -> list[Trial]:
     for path in numbered:
         files = RunFolder(path)
         if (summary := files.read_summary()) is not None:
+            if missing := [key for key in READ if key not in summary]:
+                raise ValueError(f"{path / 'summary.json'} lacks {missing[0]!r}: not the summary of a whole run")
             trials.append(Trial(path, read_experiment(files.experiment), summary, _read_rows(files.metrics)))
     return trials
 

@@ -82,7 +82,8 @@ def _ablations(tree: Mapping[str, Any]) -> list[str]:
         by_seed = ", ".join(f"{value:+.2f}" for value in found["differences"])
         means = [sum(found[key]) / len(found[key]) for key in ("base", "here")]
         figures = [*(f"{mean:.2f}" for mean in means), f"{found['mean_difference']:+.2f}", by_seed]
-        figures += [span(found["epochs"]), f"{found['sentence']}: `{' '.join(found['settings'])}`"]
+        also = f"; **and also** {'; '.join(found['also'])}" if found["also"] else ""
+        figures += [span(found["epochs"]), f"{found['sentence']}: `{' '.join(found['settings'])}`{also}"]
         lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
     return lines
 
@@ -96,6 +97,8 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
         known = summary["ablations"].get(protocol, {}).get(task, {}).get(name)
         if cell["unlike_preset"] and known is None:
             unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
+        if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
+            broken.append(f"- {where}: trials of {span(cell['epochs'])} epochs are averaged")
         broken += [
             f"- {where}: seed {seed} ended in {ending!r}"
             for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)

@@ -88,7 +88,7 @@ class Block(nn.Module):
         if type(conv) is not BinaryConv2d or conv.binary or pool is None or not is_plain_average(pool):
             return None
         plain = (conv.stride, conv.padding, conv.dilation, conv.groups) == ((1, 1), (0, 0), (1, 1), 1)
-        if not plain or native._watched(conv) or native._watched(pool) or torch.is_autocast_enabled(x.device.type):
+        if not plain or native.watched(conv) or native.watched(pool) or torch.is_autocast_enabled(x.device.type):
             return None
         size = int(pool.kernel_size)  # type: ignore[arg-type]
         fits = all(n >= k + size - 1 for n, k in zip(x.shape[-2:], conv.kernel_size, strict=True))
@@ -99,7 +99,7 @@ class Block(nn.Module):
     def _dropped(self, current: Tensor) -> Tensor:
         """The dropout module's mask, from its key in one kernel where that can be."""
         drop = self.dropout
-        plain = drop.shard is None and drop.training and not native._watched(drop) and current.dtype == torch.float32
+        plain = drop.shard is None and drop.training and not native.watched(drop) and current.dtype == torch.float32
         if drop.key is None or not plain or not current.numel() or not fused_on_gpu(current.device):
             dropped: Tensor = drop(current)
             return dropped

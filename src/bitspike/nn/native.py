@@ -59,7 +59,7 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
 
 def _signs(synapse: BinaryLinear | BinaryConv2d) -> Tensor | None:
     """Weights of one bit in float32 that nobody listens to; a diverged weight, whose sign is NaN, needs the modules."""
-    if not synapse.binary or synapse.weight.dtype != torch.float32 or _watched(synapse):
+    if not synapse.binary or synapse.weight.dtype != torch.float32 or watched(synapse):
         return None
     signs = synapse.signs()
     return signs if bool(signs.detach().sum().isfinite()) else None
@@ -68,7 +68,7 @@ def _signs(synapse: BinaryLinear | BinaryConv2d) -> Tensor | None:
 def _neurons(lif: LIF, shape: tuple[int, int], keep_membrane: bool) -> Neurons | None:
     """Plain neurons whose thresholds and decays `lif` would not refuse."""
     beta, theta, center = lif.beta, lif.theta, lif.theta_grad
-    if type(lif) is not LIF or lif.adaptation is not None or _watched(lif):
+    if type(lif) is not LIF or lif.adaptation is not None or watched(lif):
         return None
     if any(n.dtype != torch.float32 or n.device.type != "cpu" for n in (beta, theta, center)):
         return None
@@ -89,7 +89,7 @@ def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
 
 def _can_draw(dropout: Dropout) -> bool:
     """Whether the mask can be drawn here: with a key, or from PyTorch's generator for a whole batch."""
-    return not _watched(dropout) and dropout.p < 1 and (dropout.key is not None or dropout.shard is None)
+    return not watched(dropout) and dropout.p < 1 and (dropout.key is not None or dropout.shard is None)
 
 
 def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:
@@ -104,13 +104,13 @@ def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:
 
 def _folded_size(pool: nn.Module) -> int | None:
     """The size of an average pool of squares next to each other; None for any other."""
-    if type(pool) is not nn.AvgPool2d or _watched(pool) or pool.ceil_mode or pool.divisor_override is not None:
+    if type(pool) is not nn.AvgPool2d or watched(pool) or pool.ceil_mode or pool.divisor_override is not None:
         return None
     size = pool.kernel_size
     return size if isinstance(size, int) and pool.stride == size and pool.padding == 0 else None
 
 
-def _watched(module: nn.Module) -> bool:
+def watched(module: nn.Module) -> bool:
     """Whether hooks wait for a call of the module, which must then happen."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks

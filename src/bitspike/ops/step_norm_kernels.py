@@ -22,7 +22,7 @@ def _sums_kernel(
     two = tl.zeros([C_BLOCK, P_BLOCK], tl.float64)
     for i in tl.range(0, share, num_stages=3):
         b = part * share + i
-        for begin in tl.static_range(0, PLACES, P_BLOCK):
+        for begin in range(0, PLACES, P_BLOCK):
             p = begin + tl.arange(0, P_BLOCK)
             inside = (c < CHANNELS)[:, None] & (p < PLACES)[None, :] & (b < batch)
             at = ((t * batch + b) * CHANNELS + c[:, None]) * PLACES + p[None, :]
@@ -48,7 +48,7 @@ def _grad_sums_kernel(
     two = tl.zeros([C_BLOCK, P_BLOCK], tl.float32)
     for i in tl.range(0, share, num_stages=3):
         b = part * share + i
-        for begin in tl.static_range(0, PLACES, P_BLOCK):
+        for begin in range(0, PLACES, P_BLOCK):
             p = begin + tl.arange(0, P_BLOCK)
             inside = (c < CHANNELS)[:, None] & (p < PLACES)[None, :] & (b < batch)
             at = ((t * batch + b) * CHANNELS + c[:, None]) * PLACES + p[None, :]
@@ -81,7 +81,7 @@ def _apply_kernel(
     tl.store(out + at, ((value - middle) * factor + offset).to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["batch"])  # a batch of 1 would become a Python number
 def _grad_kernel(
     grad, x, weight, mean, inverse, totals, out, batch,
     CHANNELS: tl.constexpr, PLACES: tl.constexpr, R_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr,

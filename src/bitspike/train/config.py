@@ -24,7 +24,7 @@ class TrainConfig(Config):
     eps: Above0 = 1e-8
     momentum: Rate = 0.0
     schedule: Literal["cosine", "constant", "decay"] = "constant"  # given a half_period, cosine
-    half_period: Positive | None = None  # cosine: iterations from lr down to 0; then it rises again
+    half_period: Positive | None = None  # cosine only: iterations from lr down to 0; then it rises again
     warmup: Rate = 0.0  # decay: share of all iterations in which lr rises from 0, before it falls to 0
     grad_clip: Above0 | None = None  # norm over all parameters
     weight_clip: Above0 | None = None  # every parameter, before the optimizer's step

@@ -20,16 +20,18 @@ Norm = StepBatchNorm2d | SharedBatchNorm2d
 # A layer moves its averages T times in a call, and a move shrinks what was there by 1 - m. From 0, with this m, the
 # weights of the first and the last step differ by T * 2**-24, less than float32 rounds; 1 - m is exact in float32.
 MOMENTUM = 2.0**-24
-MINIBATCH = 1024  # not that of evaluations, which may depend on the machine
+# Not the batch of evaluations, which may depend on the machine.
+MINIBATCH, VALUES = 1024, 25 * 2**20  # samples at most, and numbers of their input
 
 
 @torch.no_grad()
-def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int, batch: int = MINIBATCH) -> None:
+def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int, batch: int | None = None) -> None:
     """Running mean and variance of every batch norm := the plain average over minibatches, and over steps of time.
 
     Over `count` of the samples (all, if there are fewer), the same for a seed whenever it is called, in minibatches of
-    at most `batch`, as equal as can be, each of equal weight. A minibatch passes as in training but without dropout.
-    With statistics a step, each step's mean and unbiased variance count alike; shared statistics have one of each.
+    at most `batch` (1024, fewer of long sequences), as equal as can be, each of equal weight. A minibatch passes as in
+    training but without dropout. With statistics a step, each step's mean and unbiased variance count alike; shared
+    statistics have one of each. Where it fails, the network is as it was.
     """
     norms = [module for module in net.modules() if isinstance(module, StepBatchNorm2d | SharedBatchNorm2d)]
     if not norms or not count:
@@ -37,7 +39,7 @@ def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int,
     rows = calibration_rows(len(samples), count, seed).to(samples.labels.device)
     running = [_running(norm) for norm in norms]
     sums = [[torch.zeros_like(tensor, dtype=torch.float64) for tensor in pair] for pair in running]
-    parts = rows.tensor_split(-(-len(rows) // batch))
+    parts = rows.tensor_split(-(-len(rows) // (batch or _minibatch(samples))))
     weight = next(net.parameters())
     with _gathering(net, norms):
         for part in parts:
@@ -60,6 +62,10 @@ def calibration_rows(samples: int, count: int, seed: int) -> Tensor:
     return torch.randperm(samples, generator=generator)[:count]
 
 
+def _minibatch(samples: Samples) -> int:
+    return min(MINIBATCH, max(VALUES // (math.prod(samples.shape) * (samples.steps or 1)), 16))
+
+
 def _share(moves: int) -> float:
     """1 - (1 - m)**moves: the sum of the weights that so many moves from 0 give to what they saw."""
     return -math.expm1(moves * math.log1p(-MOMENTUM))
@@ -77,10 +83,10 @@ def _gathering(net: SpikingNetwork, norms: Sequence[Norm]) -> Iterator[None]:
 
     Training goes on from the count as if nothing had passed; only the running statistics are others.
     """
-    was_training = net.training
+    modes = [(module, module.training) for module in net.modules()]
     momenta = [norm.momentum for norm in norms]
-    counts = [norm.num_batches_tracked for norm in norms if norm.num_batches_tracked is not None]
-    before = [count.clone() for count in counts]
+    buffers = [buffer for norm in norms for buffer in norm.buffers()]
+    before = [buffer.clone() for buffer in buffers]
     net.eval()
     for norm in norms:
         norm.train()
@@ -90,6 +96,7 @@ def _gathering(net: SpikingNetwork, norms: Sequence[Norm]) -> Iterator[None]:
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
-        for count, value in zip(counts, before, strict=True):
-            count.copy_(value)
-        net.train(was_training)
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
+        for module, training in modes:
+            module.training = training
