@@ -73,3 +73,19 @@ def test_nothing_is_dropped_in_evaluation():
     drop.key = torch.tensor(1)
     x = torch.rand(3, 2, 4)
     assert torch.equal(drop.eval()(x), x)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_only_the_dropouts_own_mode_decides(backend):
+    """As with PyTorch's: one in evaluation mode drops nothing, one in training mode does (Monte Carlo dropout)."""
+    net = bitspike.build("20Dense8Dense6", (20,), dropout=0.5, backend=backend)
+    x = (torch.rand(9, 4, 20) < 0.5).float()
+    modules = [module for module in net.modules() if isinstance(module, Dropout)]
+    wanted = net.eval()(x).membrane
+    for module in modules:
+        module.train()
+    assert not torch.equal(net(x).membrane, wanted)
+    net.train()
+    for module in modules:
+        module.eval()
+    assert torch.equal(net(x).membrane, wanted)

@@ -66,7 +66,7 @@ class Block(nn.Module):
             current = self.norm(current, steps or 1, plain=not (fast or reorders))
         elif self.norm is not None:
             current = self.norm(current, steps or 1)
-        if self.dropout.p > 0 and self.training:
+        if self.dropout.p > 0 and self.dropout.training:
             if steps is not None:  # every step draws its own mask, so the current is constant no longer
                 current = current.expand(steps, *current.shape)
                 steps = None

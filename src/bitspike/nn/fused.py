@@ -151,7 +151,7 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
 
 
 def _drops(block: Block) -> bool:
-    return block.dropout.p > 0 and block.training and block.dropout.training
+    return block.dropout.p > 0 and block.dropout.training
 
 
 def _key(layers: list[Block], device: torch.device) -> Tensor:

@@ -47,7 +47,7 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
     signs = _signs(synapse)
     if neurons is None or signs is None or not _fits(state, shape):
         return None
-    dropping = block.dropout.p > 0 and block.training
+    dropping = block.dropout.p > 0 and block.dropout.training
     if dropping and not _can_draw(block.dropout):
         return None
     packed = pack_inputs(x, shape[1])
