@@ -28,6 +28,8 @@ COLORS = {
     "recalibrated": "#2aa1b3",
     "loss-not-over-T": "#8c564b",
     "no-dropout": "#555555",
+    "torch-init": "#c77dab",
+    "weight-clip": "#6a994e",
 }
 
 

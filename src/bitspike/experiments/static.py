@@ -75,6 +75,16 @@ ABLATIONS = {
             "loss-not-over-T", "the loss is not divided by T (SGD: the learning rate is T times larger)", _times_steps
         ),
         Ablation("no-dropout", "nothing is dropped", lambda spec: ["net.dropout=0"]),
+        Ablation(
+            "torch-init",
+            "weights start as PyTorch draws them, as the text says, instead of the released code's smaller ones",
+            lambda spec: ["net.init=torch"],
+        ),
+        Ablation(
+            "weight-clip",
+            "every parameter is held in [-1, 1], as in the theta = 1 cells",
+            lambda spec: ["train.weight_clip=1.0"],
+        ),
     )
 }
 
