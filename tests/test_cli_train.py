@@ -282,6 +282,10 @@ def test_coding_needs_no_data(here, cli):
     summary = summary_of("runs/coding-annealed")
     assert (summary["steps"], summary["protocol"], summary["parameters"]) == (20, "paper", 102_001)
     assert cli("evaluate", "runs/coding-annealed")[0] == 0
+    assert (
+        "--steps is for static inputs, but samples of Temporal coding have their own time"
+        in cli("evaluate", "runs/coding-annealed", "--steps", 5)[2]
+    )
 
 
 def test_brackets_in_a_folders_name_are_shown(here, cli):
@@ -460,6 +464,17 @@ def test_evaluate_in_words(done, cli):
     assert f"accuracy  {summary_of(run)['accuracy']:.2%} of {TEST}" in out
     assert "layers.1.lif" in out
     assert "by class  0: " in out
+
+
+def test_evaluate_for_longer_and_shorter(done, cli):
+    run, _ = done
+    spikes = {}
+    for steps in (1, 6, 60):
+        result = json.loads(cli("evaluate", run, "--steps", steps, "--json")[1])
+        assert result["steps"] == steps
+        spikes[steps] = sum(result["spikes"])
+    assert spikes[1] < spikes[6] < spikes[60]
+    assert spikes[6] == sum(json.loads(cli("evaluate", run, "--json")[1])["spikes"])
 
 
 def test_evaluate_writes_no_empty_line_into_a_log(done, cli):

@@ -117,6 +117,9 @@ def train(
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or one of trials.")],
     split: Annotated[Split, typer.Option(help="Which samples; valid only where the run held some out.")] = Split.test,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Show static inputs for so many time steps (default: as in training).")
+    ] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     as_json: AsJson = False,
 ) -> None:
@@ -127,7 +130,8 @@ def evaluate(
 
     keep_freed_memory()
     with bars() as begin:
-        done = evaluate_run(run, split.value, Setting(device=choose_device(device.value), progress=begin))
+        setting = Setting(device=choose_device(device.value), progress=begin)
+        done = evaluate_run(run, split.value, setting, steps=steps)
     if as_json:
         typer.echo(json.dumps(done.as_json(), indent=2))
         return

@@ -59,13 +59,14 @@ class Evaluated:
             "data": self.data.title,
             "edition": self.data.edition,
             "split": self.split,
+            "steps": self.network.steps,
             **asdict(self.result),
             "versions": versions(),
         }
 
 
-def evaluate_run(path: Path, split: Split, setting: Setting) -> Evaluated:
-    """The best network of a run on one split of its data."""
+def evaluate_run(path: Path, split: Split, setting: Setting, *, steps: int | None = None) -> Evaluated:
+    """The best network of a run on one split of its data; `steps`: static inputs are shown for longer or shorter."""
     run = best_trial(path)
     spec = read_experiment(run / "experiment.toml")
     data = open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
@@ -76,6 +77,10 @@ def evaluate_run(path: Path, split: Split, setting: Setting) -> Evaluated:
         )
     net = load_run(run, device=setting.device)
     samples = parts[split].to(setting.device)
+    if steps is not None:
+        if samples.steps is not None:
+            raise ValueError(f"evaluate: --steps is for static inputs, but samples of {data.title} have their own time")
+        net.steps = steps
     batch = evaluation_batch(spec.train.evaluate_batch, samples)
     tick = setting.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     with reproducible(spec.train.precision), cast(spec.train.precision, setting.device):
