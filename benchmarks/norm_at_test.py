@@ -1,0 +1,67 @@
+"""What batch norm's statistics are worth at test time: the running averages, measured again, or each step's own.
+
+    python benchmarks/norm_at_test.py runs/static/paper/mnist/annealed/trial-2 --images 2048
+
+Of the weights of a run's last epoch, on its first test images. A network trained with statistics of each time step is
+judged with one running average for all of them; each step's own need a batch, so they are no way to deploy it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bitspike.data.datasets import open_dataset
+from bitspike.experiments.assembly import build_network
+from bitspike.experiments.schema import read_experiment
+from bitspike.nn import SpikingNetwork
+from bitspike.train.checkpoint import load_checkpoint
+from bitspike.train.recalibrate import recalibrate
+
+BATCH = 128
+
+
+def accuracy(net: SpikingNetwork, images: Tensor, labels: Tensor) -> float:
+    """In percent, in batches as in training."""
+    predicted = [net(part).spikes.sum(0).argmax(1) for part in images.split(BATCH)]
+    return 100 * (torch.cat(predicted) == labels).double().mean().item()
+
+
+def describe(run: Path, images: int) -> str:
+    """A row: accuracy with the averages of training, with those of 5120 samples, with each step's own statistics."""
+    spec = read_experiment(run / "experiment.toml")
+    data = open_dataset(spec.data, seed=spec.seed)
+    net = build_network(spec, data.shape)
+    net.load_state_dict(load_checkpoint(run / "last.ckpt")["net"])
+    x, labels = data.test.batch(torch.arange(min(images, len(data.test))))
+    found = [accuracy(net.eval(), x, labels)]
+    recalibrate(net, data.train, 5120, seed=spec.seed)
+    found.append(accuracy(net, x, labels))
+    for layer in net.layers:
+        if layer.norm is not None:
+            layer.norm.train()
+    found.append(accuracy(net, x, labels))
+    return f"| {'/'.join(run.parts[-3:])} | {' | '.join(f'{value:.1f}' for value in found)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, help="run folders with last.ckpt")
+    parser.add_argument("--images", type=int, default=2048)
+    chosen = parser.parse_args()
+    print("| run, last epoch | running averages | measured again | each step's own |")
+    print("|---|--:|--:|--:|")
+    for run in chosen.runs:
+        try:
+            print(describe(run, chosen.images), flush=True)
+        except (OSError, ValueError) as error:
+            sys.exit(f"norm_at_test: {error}")
+
+
+if __name__ == "__main__":
+    torch.set_grad_enabled(False)
+    main()
