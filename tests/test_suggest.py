@@ -203,7 +203,7 @@ def test_a_layer_that_is_never_driven_is_named():
         ({"stop": 0.5}, "stop"),
         ({"within": 0.0}, "within"),
         ({"theta_inf": [1.0]}, "theta_inf .* 3, but 1"),
-        ({"theta_inf": -1.0}, "Constant"),
+        ({"theta_inf": -1.0}, "theta_inf must be a number > 0"),
     ],
 )
 def test_wrong_options_are_refused(wrong, says):
