@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bitspike.data.datasets import open_dataset
 from bitspike.experiments.assembly import build_network
@@ -32,7 +32,8 @@ def accuracy(net: SpikingNetwork, images: Tensor, labels: Tensor) -> float:
 
 
 def describe(run: Path, images: int) -> str:
-    """A row: accuracy with the averages of training, with those of 5120 samples, with each step's own statistics."""
+    """A row: accuracy with the averages of training, with those of 5120 samples, with each step's own statistics;
+    and how far these differ."""
     spec = read_experiment(run / "experiment.toml")
     data = open_dataset(spec.data, seed=spec.seed)
     net = build_network(spec, data.shape)
@@ -41,11 +42,22 @@ def describe(run: Path, images: int) -> str:
     found = [accuracy(net.eval(), x, labels)]
     recalibrate(net, data.train, 5120, seed=spec.seed)
     found.append(accuracy(net, x, labels))
-    for layer in net.layers:
-        if layer.norm is not None:
-            layer.norm.train()
+    norms = [layer.norm for layer in net.layers if layer.norm is not None]
+    for norm in norms:
+        norm.train()
     found.append(accuracy(net, x, labels))
-    return f"| {'/'.join(run.parts[-3:])} | {' | '.join(f'{value:.1f}' for value in found)} |"
+    spreads = ", ".join(f"{value:.2f}" for value in spread(net, norms[-1], x[:BATCH])) if norms else ""
+    return f"| {'/'.join(run.parts[-3:])} | {' | '.join(f'{value:.1f}' for value in found)} | {spreads} |"
+
+
+def spread(net: SpikingNetwork, norm: nn.Module, images: Tensor) -> list[float]:
+    """Median over channels of the standard deviation that enters `norm`, at the first, middle and last step."""
+    entered: list[Tensor] = []
+    hook = norm.register_forward_pre_hook(lambda module, inputs: entered.append(inputs[0]))
+    net(images)
+    hook.remove()
+    deviation = entered[0].var((1, 3, 4)).sqrt().median(1).values  # [T]
+    return [deviation[t].item() for t in (0, len(deviation) // 2, -1)]
 
 
 def main() -> None:
@@ -53,8 +65,10 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="run folders with last.ckpt")
     parser.add_argument("--images", type=int, default=2048)
     chosen = parser.parse_args()
-    print("| run, last epoch | running averages | measured again | each step's own |")
-    print("|---|--:|--:|--:|")
+    print(
+        "| run, last epoch | running averages | measured again | each step's own | spread at first, middle, last step |"
+    )
+    print("|---|--:|--:|--:|---|")
     for run in chosen.runs:
         try:
             print(describe(run, chosen.images), flush=True)

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.ops.cpu.norm import Averages
+from bitspike.ops.averages import Averages
 from bitspike.ops.step_norm import _fit_kernels, step_norm
 
 pytest.importorskip("triton")

@@ -27,6 +27,7 @@ COLORS = {
     "pooled": "#7b4fa3",
     "recalibrated": "#2aa1b3",
     "loss-not-over-T": "#8c564b",
+    "adam": "#e07b39",
     "no-dropout": "#555555",
     "torch-init": "#c77dab",
     "weight-clip": "#6a994e",

@@ -74,6 +74,7 @@ ABLATIONS = {
         Ablation(
             "loss-not-over-T", "the loss is not divided by T (SGD: the learning rate is T times larger)", _times_steps
         ),
+        Ablation("adam", "Adam instead of SGD, at the same rate", lambda spec: ["train.optimizer=adam"]),
         Ablation("no-dropout", "nothing is dropped", lambda spec: ["net.dropout=0"]),
         Ablation(
             "torch-init",

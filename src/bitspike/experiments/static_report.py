@@ -78,11 +78,12 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
 
 
 def curves(result: Result) -> list[dict[str, Any]]:
-    """Of each trial: its seed, and by epoch the accuracy it is chosen by (in percent) and the training loss."""
+    """Of each trial: its seed, and by epoch the accuracy it is chosen by and in training (percent), and the loss."""
     return [
         {
             "seed": trial.summary["seed"],
             f"{trial.chosen_on}_accuracy": [round(each, 2) for each in trial.accuracies()],
+            "train_accuracy": [round(100 * row["train_accuracy"], 2) for row in trial.rows],
             "train_loss": [round(row["train_loss"], 5) for row in trial.rows],
         }
         for trial in result.trials

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
+from bitspike.ops.averages import Averages
 from bitspike.ops.cpu import library
-from bitspike.ops.cpu.norm import Averages
 from bitspike.ops.cpu.norm import step_norm as step_norm_c
 from bitspike.ops.step_norm import step_norm
 

@@ -43,7 +43,7 @@ def _convolve(x: Tensor, kernel: Tensor, bias: Tensor | None, stride: int) -> Te
 
 
 class _Convolution(torch.autograd.Function):
-    """conv2d, with TF32 in its backward pass: cuDNN's float32 gradient of the image took 7.5 of a step's 9.5 ms."""
+    """conv2d, with TF32 in its backward pass: cuDNN's float32 gradient of the image takes most of a step otherwise."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Tensor, bias: Tensor | None, stride: int) -> Tensor:

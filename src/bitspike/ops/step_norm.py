@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitspike.ops.available import fused_on_gpu
-from bitspike.ops.cpu.norm import Averages
+from bitspike.ops.averages import Averages
 
 _OVER = (1, 3, 4)  # what a step's statistics are taken over: batch, height, width
 

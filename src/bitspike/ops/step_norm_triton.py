@@ -9,7 +9,7 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from bitspike.ops import step_norm_kernels as kernels
-from bitspike.ops.cpu.norm import Averages
+from bitspike.ops.averages import Averages
 from bitspike.ops.fused import norm_kernels as statistics
 from bitspike.ops.fused.numbers import at_once, on
 

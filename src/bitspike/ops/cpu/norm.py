@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from bitspike.ops.averages import Averages
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.cpu.library import kernels
 from bitspike.ops.lif_c import address
@@ -27,14 +28,6 @@ class _CNorm(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("x", "weight", "bias")),
         ("fused", ctypes.c_int),
     )
-
-
-class Averages(NamedTuple):
-    """The running mean and variance `[C]` that move, and how far; both None if they are not kept."""
-
-    mean: Tensor | None
-    variance: Tensor | None
-    momentum: float
 
 
 def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:
