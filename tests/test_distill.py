@@ -20,7 +20,7 @@ from bitspike.experiments.assembly import Setting, choose_task, differences, ide
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import as_toml, read_experiment, with_values
-from bitspike.experiments.teacher import find_teacher
+from bitspike.experiments.teacher import find_teachers
 from bitspike.files import digest
 from bitspike.ops import LIFOutput
 from bitspike.train import iteration, together
@@ -272,9 +272,10 @@ def test_a_run_learns_from_its_teacher_and_says_so(home, tmp_path):
         == summary["teacher"]
         == {
             "run": str(home / "teacher"),
+            "networks": 1,
             "experiment": "tiny",
             "protocol": "holdout",
-            "accuracy": theirs["accuracy"],
+            "accuracies": [theirs["accuracy"]],
             "train_accuracy": taught,
             "digest": digest(home / "teacher" / "best.safetensors"),
         }
@@ -406,15 +407,30 @@ def test_what_the_experiment_refuses(home, setting, says):
     assert "\n" not in str(error.value)
 
 
-def test_trials_teach_through_their_best(home, tmp_path):
+def test_trials_teach_with_the_mean_of_their_probabilities(home, tmp_path, monkeypatch):
     for trial, run in enumerate(("teacher", "other")):
-        shutil.copytree(home / run, tmp_path / f"trial-{trial}")
-    found = find_teacher(student(home, teacher=tmp_path))
-    assert found.digest == digest(found.run / "best.safetensors")
-    assert found.run.parent == tmp_path
-    (found.run / "best.safetensors").unlink()
+        shutil.copytree(home / run, tmp_path / "both" / f"trial-{trial}")
+    trainer = caught(home, tmp_path / "run", monkeypatch, "train.precision=float64", teacher=tmp_path / "both")
+    asked = [
+        soft_targets(load_run(home / run), trainer.samples, scale=scale, temperature=2.0, batch=256)
+        for run, scale in (("teacher", 10.0), ("other", 8.0))
+    ]
+    torch.testing.assert_close(trainer.task.targets, (asked[0] + asked[1]) / 2, rtol=1e-15, atol=0)
+
+
+def test_trials_that_teach_are_named_and_known_by_all_their_weights(home, tmp_path):
+    for trial, run in enumerate(("teacher", "other")):
+        shutil.copytree(home / run, tmp_path / "both" / f"trial-{trial}")
+        shutil.copytree(home / run, tmp_path / "turned" / f"trial-{1 - trial}")
+    told = train(home, tmp_path / "run", teacher=tmp_path / "both")["teacher"]
+    theirs = [json.loads((home / run / "summary.json").read_text())["accuracy"] for run in ("teacher", "other")]
+    assert (told["networks"], told["accuracies"], told["experiment"]) == (2, theirs, "tiny")
+    both, turned = (find_teachers(student(home, teacher=tmp_path / name)) for name in ("both", "turned"))
+    one = find_teachers(student(home, teacher=tmp_path / "both" / "trial-0"))
+    assert both.digest == turned.digest == told["digest"] != one.digest == digest(home / "teacher" / "best.safetensors")
+    (one.place / "best.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"train\.teacher: .*best\.safetensors does not exist"):
-        find_teacher(student(home, teacher=found.run))
+        find_teachers(student(home, teacher=one.place))
 
 
 def test_a_teacher_of_other_data_is_refused(home, tmp_path):

@@ -28,7 +28,7 @@ from bitspike.experiments.assembly import (
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
-from bitspike.experiments.teacher import Lesson, find_teacher, take_lesson
+from bitspike.experiments.teacher import Lesson, find_teachers, take_lesson
 from bitspike.files import locked, write_text
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights
@@ -78,10 +78,10 @@ def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Expe
     """A complete run asked for with a teacher elsewhere: its weights tell whether it is the same one."""
     if spec.train.teacher == before.train.teacher:
         return
-    teacher = find_teacher(spec)
-    if teacher is not None and teacher.digest != (done.get("teacher") or {}).get("digest"):
+    teachers = find_teachers(spec)
+    if teachers is not None and teachers.digest != (done.get("teacher") or {}).get("digest"):
         raise ValueError(
-            f"{folder.path} holds another experiment: its teacher was {before.train.teacher}, and {teacher.run} "
+            f"{folder.path} holds another experiment: its teacher was {before.train.teacher}, and {teachers.place} "
             "has other weights; choose another --out"
         )
 
@@ -140,7 +140,7 @@ def _on_device(spec: Experiment, net: SpikingNetwork, data: Dataset, setting: Se
 def _trainer(
     spec: Experiment, net: SpikingNetwork, material: _Material, folder: RunFolder, setting: Setting, world: World
 ) -> Trainer:
-    targets, teacher = (None, None) if (told := material.lesson) is None else (told.targets, told.teacher.digest)
+    targets, teacher = (None, None) if (told := material.lesson) is None else (told.targets, told.teachers.digest)
     return Trainer(
         net,
         spec.net.schedules(len(net.layers)),

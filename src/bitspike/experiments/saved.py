@@ -20,14 +20,20 @@ from bitspike.train.numerics import cast, dtype_of, reproducible
 from bitspike.train.run_folder import RunFolder
 
 
-def best_trial(path: Path) -> Path:
-    """The run itself, or of a folder of trials the one that was chosen by the best accuracy."""
+def runs_of(path: Path) -> list[Path]:
+    """The run itself, or of a folder of trials those that have finished an epoch."""
     if (path / "experiment.toml").is_file():
-        return path
+        return [path]
     runs = [trial for trial in sorted(path.glob("trial-*")) if (trial / "best.safetensors").is_file()]
     if not runs:
         raise FileNotFoundError(f"{path} holds no run: there is no experiment.toml in it, nor in trial-*")
-    return max(runs, key=lambda run: chosen_accuracy(RunFolder(run).best))
+    return runs
+
+
+def best_trial(path: Path) -> Path:
+    """The run itself, or of a folder of trials the one that was chosen by the best accuracy."""
+    runs = runs_of(path)
+    return runs[0] if len(runs) == 1 else max(runs, key=lambda run: chosen_accuracy(RunFolder(run).best))
 
 
 def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:

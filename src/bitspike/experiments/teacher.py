@@ -1,16 +1,19 @@
-"""A run as another's teacher: found, checked against what it is to teach, and asked about every training sample."""
+"""A run, or several trials, as another's teacher: found, checked against what it is to teach, and asked about every
+training sample."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import Setting, outputs_of
-from bitspike.experiments.saved import best_trial, load_run
+from bitspike.experiments.saved import load_run, runs_of
 from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.files import digest
 from bitspike.nn import SpikingNetwork
@@ -37,38 +40,59 @@ class Teacher:
         return train.logit_scale if train.loss == "cross_entropy" else CrossEntropyTask().scale
 
 
+@dataclass(frozen=True, slots=True)
+class Teachers:
+    """The runs that teach, one or more; `place` is what `train.teacher` names."""
+
+    place: Path
+    each: tuple[Teacher, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of all their weights, whatever their order; a single teacher's is its file's."""
+        digests = sorted(teacher.digest for teacher in self.each)
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """What a teacher says: `targets [N, C]`, its probabilities for the training samples, in the student's dtype."""
+    """What the teachers say: `targets [N, C]`, their mean probabilities for the training samples, in the student's
+    dtype."""
 
-    teacher: Teacher
+    teachers: Teachers
     targets: Tensor
-    accuracy: float | None  # on its test set, if its run is complete
-    train_accuracy: float  # on the samples that it teaches
+    accuracies: tuple[float | None, ...]  # of each, on its test set, if its run is complete
+    train_accuracy: float  # of their mean, on the samples that they teach
 
     def as_json(self) -> dict[str, Any]:
         """Who taught, for the summary."""
+        specs = [teacher.spec for teacher in self.teachers.each]
         return {
-            "run": str(self.teacher.run),
-            "experiment": self.teacher.spec.name,
-            "protocol": self.teacher.spec.train.protocol,
-            "accuracy": self.accuracy,
+            "run": str(self.teachers.place),
+            "networks": len(specs),
+            "experiment": " ".join(dict.fromkeys(spec.name for spec in specs)),
+            "protocol": " ".join(dict.fromkeys(spec.train.protocol for spec in specs)),
+            "accuracies": list(self.accuracies),
             "train_accuracy": self.train_accuracy,
-            "digest": self.teacher.digest,
+            "digest": self.teachers.digest,
         }
 
 
-def find_teacher(spec: Experiment) -> Teacher | None:
-    """The run that `train.teacher` names (of trials: the best), if it names one."""
+def find_teachers(spec: Experiment) -> Teachers | None:
+    """The run that `train.teacher` names, or the trials in that folder, if it names one."""
     given = spec.train.teacher
     if given is None:
         return None
     try:
-        run = best_trial(given)
+        runs = runs_of(given)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"train.teacher: {given} holds no run (any more); if it was moved, say where it is: --set train.teacher=RUN"
         ) from None
+    return Teachers(given, tuple(_teacher(run) for run in runs))
+
+
+def _teacher(run: Path) -> Teacher:
     weights = RunFolder(run).best
     if not weights.is_file():
         raise FileNotFoundError(f"train.teacher: {weights} does not exist; has the run finished its first epoch?")
@@ -78,10 +102,28 @@ def find_teacher(spec: Experiment) -> Teacher | None:
 def take_lesson(
     spec: Experiment, net: SpikingNetwork, data: Dataset, samples: Samples, setting: Setting, world: World
 ) -> Lesson | None:
-    """Ask the experiment's teacher, if it has one, about `samples`, those that train `net`; then it is not needed."""
-    teacher = find_teacher(spec)
-    if teacher is None:
+    """Ask the teachers, if there are any, about `samples`, those that train `net`; then they are not needed."""
+    teachers = find_teachers(spec)
+    if teachers is None:
         return None
+    tables = [_ask(teacher, spec, net, data, samples, setting, world) for teacher in teachers.each]
+    table = torch.stack(tables).mean(0)
+    right = (table.argmax(1) == samples.labels).double().mean().item()
+    who = "teacher" if len(tables) == 1 else f"{len(tables)} teachers"
+    setting.listener.note(f"{who} {teachers.place}: {right:.2%} of the training samples right")
+    accuracies = tuple((RunFolder(each.run).read_summary() or {}).get("accuracy") for each in teachers.each)
+    return Lesson(teachers, table.to(dtype_of(spec.train.precision)), accuracies, right)
+
+
+def _ask(
+    teacher: Teacher,
+    spec: Experiment,
+    net: SpikingNetwork,
+    data: Dataset,
+    samples: Samples,
+    setting: Setting,
+    world: World,
+) -> Tensor:
     theirs = load_run(teacher.run, device=setting.device)
     _require_fit(teacher, theirs, spec, net, data)
     precision = teacher.spec.train.precision
@@ -89,7 +131,7 @@ def take_lesson(
     start, stop = world.share(len(samples))
     tick = setting.progress(f"asking {teacher.spec.name}", -(-(stop - start) // batch))
     with reproducible(precision), cast(precision, setting.device):
-        table = soft_targets(
+        return soft_targets(
             theirs,
             samples,
             scale=teacher.scale,
@@ -98,10 +140,6 @@ def take_lesson(
             world=world,
             on_batch=tick,
         )
-    right = (table.argmax(1) == samples.labels).double().mean().item()
-    summary = RunFolder(teacher.run).read_summary() or {}
-    setting.listener.note(f"teacher {teacher.run}: {right:.2%} of the training samples right")
-    return Lesson(teacher, table.to(dtype_of(spec.train.precision)), summary.get("accuracy"), right)
 
 
 def _require_fit(
