@@ -132,8 +132,16 @@ def choose_task(spec: Experiment, layers: int, targets: Tensor | None = None) ->
 
 def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
     """`paper` trains on all training samples; `holdout` keeps some of each class to choose the model by."""
-    if spec.train.protocol == "paper":
+    rows, held = training_rows(spec, data)
+    if held is None:
         return {"train": data.train, "test": data.test}
+    return {"train": data.train.select(rows), "valid": data.train.select(held), "test": data.test}
+
+
+def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
+    """Which of the data's training samples train, and which are held out, if the protocol holds some."""
+    if spec.train.protocol == "paper":
+        return torch.arange(len(data.train)), None
     if spec.data.validation_share == 0:
         raise ValueError(
             "data.validation_share is 0, but train.protocol = 'holdout' chooses the model by these samples"
@@ -144,7 +152,7 @@ def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
             f"train.protocol = 'holdout' needs two training samples of a class to hold one out, but {data.title} has "
             f"{len(data.train)} in all; use train.protocol = 'paper'"
         )
-    return {"train": data.train.select(kept), "valid": data.train.select(held), "test": data.test}
+    return kept, held
 
 
 def free_fields(spec: Experiment) -> tuple[str, ...]:

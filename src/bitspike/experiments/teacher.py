@@ -1,5 +1,5 @@
-"""A run, or several trials, as another's teacher: found, checked against what it is to teach, and asked about every
-training sample."""
+"""What teaches a run: another, several trials, or a table that anything may have written. Found, checked against what
+it is to teach, and asked about every training sample."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitspike.data.event_files import read_probability_file
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import Setting, outputs_of
+from bitspike.experiments.assembly import Setting, outputs_of, training_rows
 from bitspike.experiments.saved import load_run, runs_of
 from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.files import digest
 from bitspike.nn import SpikingNetwork
-from bitspike.train.distill import soft_targets
+from bitspike.train.distill import soft_targets, tempered
 from bitspike.train.evaluation import evaluation_batch
 from bitspike.train.numerics import cast, dtype_of, reproducible
 from bitspike.train.run_folder import RunFolder
@@ -53,41 +54,61 @@ class Teachers:
         digests = sorted(teacher.digest for teacher in self.each)
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
-    """What the teachers say: `targets [N, C]`, their mean probabilities for the training samples, in the student's
-    dtype."""
-
-    teachers: Teachers
-    targets: Tensor
-    accuracies: tuple[float | None, ...]  # of each, on its test set, if its run is complete
-    train_accuracy: float  # of their mean, on the samples that they teach
-
     def as_json(self) -> dict[str, Any]:
-        """Who taught, for the summary."""
-        specs = [teacher.spec for teacher in self.teachers.each]
+        """For the summary; accuracies are those of each on its test set, if its run is complete."""
+        specs = [teacher.spec for teacher in self.each]
+        summaries = [RunFolder(teacher.run).read_summary() or {} for teacher in self.each]
         return {
-            "run": str(self.teachers.place),
+            "run": str(self.place),
             "networks": len(specs),
             "experiment": " ".join(dict.fromkeys(spec.name for spec in specs)),
             "protocol": " ".join(dict.fromkeys(spec.train.protocol for spec in specs)),
-            "accuracies": list(self.accuracies),
+            "accuracies": [summary.get("accuracy") for summary in summaries],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An npz or HDF5 file with `probabilities [N, C]` and `labels [N]` of the data's training samples, in its order."""
+
+    place: Path
+    digest: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For the summary."""
+        return {"file": str(self.place)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What is taught: `targets [N, C]`, probabilities for the training samples, in the student's dtype."""
+
+    teachers: Teachers | Table
+    targets: Tensor
+    train_accuracy: float  # of the targets, on the samples that they teach
+
+    def as_json(self) -> dict[str, Any]:
+        """Who taught, for the summary."""
+        return {
+            **self.teachers.as_json(),
             "train_accuracy": self.train_accuracy,
             "digest": self.teachers.digest,
         }
 
 
-def find_teachers(spec: Experiment) -> Teachers | None:
-    """The run that `train.teacher` names, or the trials in that folder, if it names one."""
+def find_teachers(spec: Experiment) -> Teachers | Table | None:
+    """What `train.teacher` names, if it names something: a run, a folder of trials, or a file."""
     given = spec.train.teacher
     if given is None:
         return None
+    if given.is_file():
+        return Table(given, digest(given))
     try:
         runs = runs_of(given)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"train.teacher: {given} holds no run (any more); if it was moved, say where it is: --set train.teacher=RUN"
+            f"train.teacher: {given} holds no run (any more) and is no file; if it was moved, say where it is: "
+            "--set train.teacher=RUN"
         ) from None
     return Teachers(given, tuple(_teacher(run) for run in runs))
 
@@ -106,13 +127,36 @@ def take_lesson(
     teachers = find_teachers(spec)
     if teachers is None:
         return None
-    tables = [_ask(teacher, spec, net, data, samples, setting, world) for teacher in teachers.each]
-    table = torch.stack(tables).mean(0)
+    if isinstance(teachers, Table):
+        table, who = _look_up(teachers, spec, net, data).to(samples.labels.device), "teacher"
+    else:
+        tables = [_ask(teacher, spec, net, data, samples, setting, world) for teacher in teachers.each]
+        table, who = torch.stack(tables).mean(0), "teacher" if len(tables) == 1 else f"{len(tables)} teachers"
     right = (table.argmax(1) == samples.labels).double().mean().item()
-    who = "teacher" if len(tables) == 1 else f"{len(tables)} teachers"
     setting.listener.note(f"{who} {teachers.place}: {right:.2%} of the training samples right")
-    accuracies = tuple((RunFolder(each.run).read_summary() or {}).get("accuracy") for each in teachers.each)
-    return Lesson(teachers, table.to(dtype_of(spec.train.precision)), accuracies, right)
+    return Lesson(teachers, table.to(dtype_of(spec.train.precision)), right)
+
+
+def _look_up(table: Table, spec: Experiment, net: SpikingNetwork, data: Dataset) -> Tensor:
+    """The rows of the samples that train, at the student's temperature."""
+    where = f"train.teacher: {table.place}"
+    try:
+        probabilities, labels = read_probability_file(table.place)
+    except ValueError as error:
+        raise ValueError(f"train.teacher: {error}") from error
+    if probabilities.shape[1] != outputs_of(net):
+        raise ValueError(
+            f"{where} has {probabilities.shape[1]} classes, but net.notation {net.notation!r} has {outputs_of(net)} "
+            "outputs; both must tell the same classes apart"
+        )
+    if not torch.equal(labels, data.train.labels.cpu()):
+        found = "other labels" if len(labels) == len(data.train) else f"{len(labels)} rows"
+        raise ValueError(
+            f"{where} must have a row for each of the {len(data.train)} training samples of {data.title}, in their "
+            f"order and with their labels, but has {found}"
+        )
+    rows, _ = training_rows(spec, data)
+    return tempered(probabilities[rows], spec.train.temperature)
 
 
 def _ask(

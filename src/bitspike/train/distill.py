@@ -1,4 +1,4 @@
-"""What a trained network says of every training sample, asked once: the soft targets that another learns from."""
+"""What is said of every training sample, once, by a trained network or a table: soft targets to learn from."""
 
 from __future__ import annotations
 
@@ -48,3 +48,8 @@ def soft_targets(
     table = parts[0].new_zeros(len(samples), parts[0].shape[1])
     table[start:stop] = torch.cat(parts)
     return world.sum_(table)
+
+
+def tempered(probabilities: Tensor, temperature: float) -> Tensor:
+    """What softmax would give with logits divided by `temperature`: p^(1/temperature), each row adding up to 1."""
+    return F.softmax(probabilities.log() / temperature, 1)
