@@ -4,9 +4,9 @@ import pytest
 
 from bitspike.cli import reproduce_static
 from bitspike.experiments.assembly import differences
-from bitspike.experiments.presets import preset
+from bitspike.experiments.presets import VARIANTS, preset
 from bitspike.experiments.schema import with_values
-from bitspike.experiments.static import ABLATIONS, PROTOCOLS, TASKS, VARIANTS, plan
+from bitspike.experiments.static import ABLATIONS, BEST, PROTOCOLS, TASKS, plan
 
 
 def test_the_table_is_four_variants_of_two_tasks():
@@ -53,12 +53,18 @@ def test_thresholds_that_are_not_a_list_or_not_annealed_are_held_too():
     assert cell.spec.net.theta == [2.0, 3.0, 4.0]
 
 
-def test_each_ablation_changes_one_field():
+def test_each_ablation_changes_one_field_or_two_that_were_changed_alone():
     for task in TASKS:
         for cell in plan(tasks=[task], ablations=True):
             if cell.name in ABLATIONS:
                 base = with_values(preset(f"{task}/annealed"), ["train.protocol=paper"])
-                assert len(differences(base, cell.spec)) == 1
+                assert len(differences(base, cell.spec)) == (2 if cell.name == "moving-no-dropout" else 1)
+
+
+def test_our_best_is_a_row_when_asked_for():
+    (cell,) = plan(tasks=["fashion"], variants=["best"], protocols=["holdout"])
+    assert cell.spec == with_values(preset("fashion/best"), ["train.protocol=holdout"])
+    assert cell.spec.paper is None
 
 
 def test_the_losss_scale_matters_to_sgd_only():
@@ -90,6 +96,6 @@ def test_plans_that_cannot_be(options, says):
 
 
 def test_the_command_knows_what_the_plan_knows():
-    assert [each.value for each in reproduce_static.Variant] == list(VARIANTS)
+    assert [each.value for each in reproduce_static.Variant] == [*VARIANTS, BEST]
     assert [each.value for each in reproduce_static.Task] == list(TASKS)
     assert [each.value for each in reproduce_static.Protocol] == list(PROTOCOLS)

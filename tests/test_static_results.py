@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from bitspike import build
 from bitspike.analysis.activity import as_layer, layer_activity, measure_activity
 from bitspike.analysis.static_figures import COLORS, Line, middle_curve, visible
-from bitspike.experiments.static import ABLATIONS, VARIANTS
+from bitspike.experiments.presets import VARIANTS
+from bitspike.experiments.static import ABLATIONS, BEST
 from bitspike.experiments.static_report import _seconds
 from bitspike.experiments.static_results import Figures, Result, Trial, distance, effect
 from bitspike.experiments.static_table import FAR, far, span, table
@@ -164,5 +165,5 @@ def test_seconds_of_a_cell_are_those_of_its_sessions():
 
 
 def test_every_cell_has_a_colour_of_its_own():
-    assert set(COLORS) == {*VARIANTS, *ABLATIONS}
+    assert set(COLORS) == {*VARIANTS, BEST, *ABLATIONS}
     assert len(set(COLORS.values())) == len(COLORS)

@@ -21,6 +21,7 @@ COLORS = {
     "theta1": "#edae49",
     "fixed": "#00798c",
     "annealed": "#d1495b",
+    "best": "#2d6a4f",
     "moving": "#3f5e9a",
     "at-inf": "#66a182",
     "at-0": "#b58900",
@@ -29,6 +30,7 @@ COLORS = {
     "loss-not-over-T": "#8c564b",
     "adam": "#e07b39",
     "no-dropout": "#555555",
+    "moving-no-dropout": "#1b998b",
     "torch-init": "#c77dab",
     "weight-clip": "#6a994e",
 }

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bitspike.experiments.assembly import Setting, differences
-from bitspike.experiments.presets import preset
+from bitspike.experiments.presets import VARIANTS, preset
 from bitspike.experiments.runs import train_trials
 from bitspike.experiments.schema import Experiment, Rise, Threshold, parse_setting, read_experiment, with_values
 
 Protocol = Literal["paper", "holdout"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "holdout")
 TASKS = ("mnist", "fashion")
-VARIANTS = ("float32", "theta1", "fixed", "annealed")
+BEST = "best"  # a row beside the paper's, trained when asked for
 BASE = "annealed"  # the variant that ablations change
 
 
@@ -76,6 +76,11 @@ ABLATIONS = {
         ),
         Ablation("adam", "Adam instead of SGD, at the same rate", lambda spec: ["train.optimizer=adam"]),
         Ablation("no-dropout", "nothing is dropped", lambda spec: ["net.dropout=0"]),
+        Ablation(
+            "moving-no-dropout",
+            "the surrogate moves with theta, and nothing is dropped",
+            lambda spec: ["net.surrogate_center=current", "net.dropout=0"],
+        ),
         Ablation(
             "torch-init",
             "weights start as PyTorch draws them, as the text says, instead of the released code's smaller ones",

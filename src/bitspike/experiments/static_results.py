@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bitspike.experiments.presets import VARIANTS
 from bitspike.experiments.schema import Experiment, read_experiment
-from bitspike.experiments.static import ABLATIONS, PROTOCOLS, TASKS, VARIANTS
+from bitspike.experiments.static import ABLATIONS, BEST, PROTOCOLS, TASKS
 from bitspike.train.run_folder import Row, RunFolder
 
 # What is read of a run's summary.json.
@@ -52,8 +53,8 @@ class Result:
 
     @property
     def is_variant(self) -> bool:
-        """A row of the paper's table, not an ablation."""
-        return self.name in VARIANTS
+        """A row of the table, not an ablation."""
+        return self.name in (*VARIANTS, BEST)
 
     def accuracies(self) -> list[float | None]:
         """Of each trial's best epoch on the test set, in percent; None where a trial ended before its first epoch."""
@@ -71,7 +72,7 @@ def read_results(out: Path) -> list[Result]:
     found = []
     for protocol in PROTOCOLS:
         for task in TASKS:
-            for name in (*VARIANTS, *ABLATIONS):
+            for name in (*VARIANTS, BEST, *ABLATIONS):
                 folder = out / protocol / task / name
                 if trials := _read_trials(folder):
                     found.append(Result(protocol, task, name, folder, trials))
