@@ -1,12 +1,12 @@
-"""An ordinary convolutional network as a teacher: what it says of every training image, for `train.teacher`.
+"""Ordinary convolutional networks as teachers: what they say of every training image, for `train.teacher`.
 
-    python benchmarks/cnn_teacher.py fashion --out teacher-fashion.npz
+    python benchmarks/cnn_teacher.py fashion --networks 3 --out teacher-fashion.npz
     bitspike train fashion/best --set train.teacher=teacher-fashion.npz
 
-It is trained on the images that train under the protocol `holdout`: no validation image teaches it, and the test set is
-not used. Images are moved by up to two pixels (and, of FashionMNIST, mirrored) while it trains; its word on an image is
-the mean over moves by one pixel. It has four times the student's weights, real ones, and no spikes; the student gets
-none of that, only which classes an image could be taken for.
+They are trained on the images that train under the protocol `holdout`: no validation image teaches them, and the test
+set is not used. Images are moved by up to two pixels (and, of FashionMNIST, mirrored) while they train; their word is
+the mean over moves by one pixel, and over networks. Each has four times the student's weights, real ones, and no
+spikes; the student gets none of that, only which classes an image could be taken for.
 """
 
 from __future__ import annotations
@@ -93,17 +93,21 @@ def main() -> None:
     parser.add_argument("task", choices=("mnist", "fashion"))
     parser.add_argument("--out", type=Path, required=True, help="npz file to write")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--networks", type=int, default=1, help="with seeds 0, 1, ...; the mean of their probabilities")
     parser.add_argument("--limit", type=int, help="only so many images: a try")
     given = parser.parse_args()
-    torch.manual_seed(given.seed)
     spec = preset(f"{given.task}/best")
     data = open_dataset(spec.data)
     images, labels = data.train.values[: given.limit], data.train.labels[: given.limit]
     kept, held = held_out(labels, spec.data.validation_share, spec.data.split_seed)
-    net, mirror = network(), given.task == "fashion"
-    train(net, images[kept], labels[kept], given.epochs, mirror, given.seed)
-    table = probabilities(net, images, mirror)
+    mirror, tables = given.task == "fashion", []
+    for seed in range(given.networks):
+        torch.manual_seed(seed)
+        net = network()
+        train(net, images[kept], labels[kept], given.epochs, mirror, seed)
+        tables.append(probabilities(net, images, mirror))
+        print(f"network {seed}: {(tables[-1].argmax(1) == labels)[held].double().mean():.2%} of validation images")
+    table = torch.stack(tables).mean(0)
     right = table.argmax(1) == labels
     made = {
         "command": shlex.join(["python", "benchmarks/cnn_teacher.py", *sys.argv[1:]]),

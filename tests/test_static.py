@@ -288,6 +288,21 @@ def test_holdout_is_reported_beside_paper(there, tmp_path, undrawn):
     assert "| holdout | mnist/annealed |" in (tmp_path / "table.md").read_text()
 
 
+def test_a_report_alone_trains_nothing_whatever_is_asked_for(there, monkeypatch, undrawn):
+    before = times(there)
+    monkeypatch.setattr(static, "train_trials", lambda *a, **k: pytest.fail("trained"))
+    result = again(there, "--report", "--trials", "9", "--epochs", "77", "--json")
+    assert result.exit_code == 0, result.output
+    assert times(there) == before
+    assert json.loads(result.stdout) == read(there, "summary.json")
+
+
+def test_a_report_alone_needs_something_to_report(tmp_path, cli):
+    status, _, err = cli(*COMMAND, "--report", "--out", tmp_path)
+    assert status == 1
+    assert err == f"bitspike: reproduce static: {tmp_path} holds no complete trial to report on\n"
+
+
 def test_a_folder_without_complete_trials_has_no_report(tmp_path):
     with pytest.raises(ValueError, match="no complete trial"):
         static_report.write_report(tmp_path, Setting())

@@ -21,6 +21,8 @@ from bitspike.cli.app import AsJson, Device, bars, say
 from bitspike.cli.train import Set, catching_interrupts, telling
 
 if TYPE_CHECKING:
+    import torch
+
     from bitspike.experiments.assembly import Setting
     from bitspike.experiments.static import Cell
 
@@ -65,6 +67,9 @@ def static(
     ] = None,
     ablations: Annotated[bool, typer.Option("--ablations", help="Also changes of the annealed cells.")] = False,
     ablation_trials: Annotated[int, typer.Option(min=1, help="Networks trained for each ablation.")] = 3,
+    report: Annotated[
+        bool, typer.Option("--report", help="Train nothing: report on the complete trials in the folder.")
+    ] = False,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     set_: Set = None,
     as_json: AsJson = False,
@@ -76,23 +81,36 @@ def static(
     from bitspike.analysis.traces import require_matplotlib
     from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.presets import VARIANTS
-    from bitspike.experiments.static import plan, train_cells
+    from bitspike.experiments.static import plan
     from bitspike.experiments.static_report import write_report
-    from bitspike.experiments.static_results import read_results
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()
     require_matplotlib()
-    cells = plan(
-        protocols=[each.value for each in protocol or [Protocol.paper]],
-        tasks=[each.value for each in task or Task],
-        variants=[each.value for each in variant] if variant else VARIANTS,
-        ablations=ablations,
-        trials=trials,
-        ablation_trials=ablation_trials,
-        settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
-    )
     where, command = choose_device(device.value), shlex.join(["bitspike", *sys.argv[1:]])
+    if not report:
+        cells = plan(
+            protocols=[each.value for each in protocol or [Protocol.paper]],
+            tasks=[each.value for each in task or Task],
+            variants=[each.value for each in variant] if variant else VARIANTS,
+            ablations=ablations,
+            trials=trials,
+            ablation_trials=ablation_trials,
+            settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
+        )
+        _train(cells, out, where, command)
+    with bars() as begin:
+        summary = write_report(out, Setting(device=where, command=command, progress=begin))
+    typer.echo(json.dumps(summary, indent=2)) if as_json else show(summary, out)
+
+
+def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) -> None:
+    """All cells, with a report after each; ends the program if it is interrupted."""
+    from bitspike.experiments.assembly import Setting
+    from bitspike.experiments.static import train_cells
+    from bitspike.experiments.static_report import write_report
+    from bitspike.experiments.static_results import read_results
+
     with catching_interrupts() as interrupted:
 
         @contextmanager
@@ -111,9 +129,6 @@ def static(
     if not whole:
         say(f"bitspike: interrupted; saved in {out}, the same command goes on")
         raise typer.Exit(130)
-    with bars() as begin:
-        summary = write_report(out, Setting(device=where, command=command, progress=begin))
-    typer.echo(json.dumps(summary, indent=2)) if as_json else show(summary, out)
 
 
 def show(summary: Mapping[str, Any], out: Path) -> None:
