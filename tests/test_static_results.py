@@ -156,6 +156,13 @@ def test_a_collapse_leaves_the_panel_but_not_the_ends_of_cells():
     assert high > 88
 
 
+def test_of_many_cells_the_one_that_fails_leaves_the_panel():
+    fine = [Line(f"cell {i}", [[84.0 + i / 10] * 8]) for i in range(5)]
+    failed = Line("failed", [[10.0] * 8])
+    assert visible([*fine, failed])[0] > 80
+    assert visible([*fine[:4], failed])[0] < 10
+
+
 def test_seconds_of_a_cell_are_those_of_its_sessions():
     made = result("annealed", (0, [1]), (1, [1]), (2, [1]), (3, [1]))
     sessions = [("a", 100), ("a", 90), ("b", 200), (None, 7)]

@@ -131,10 +131,11 @@ def middle_curve(trials: Sequence[Sequence[float]]) -> list[float]:
 
 
 def visible(lines: Sequence[Line]) -> tuple[float, float]:
-    """A range of accuracies that shows most of every median, above room for the legend; collapses may leave it."""
-    middles = [middle for line in lines if (middle := middle_curve(line.trials))]
+    """A range of accuracies that shows most of every median, above room for the legend; collapses may leave it, and of
+    many lines the lowest: one that fails would flatten all others."""
+    lows = sorted(sorted(middle)[len(middle) // 4] for line in lines if (middle := middle_curve(line.trials)))
     papers = [line.paper for line in lines if line.paper is not None]
-    low = min([sorted(middle)[len(middle) // 4] for middle in middles] + papers)
+    low = min([*lows[len(lows) // 6 :], *papers])
     high = max([max(trial) for line in lines for trial in line.trials if trial] + papers)
     height = max(high - low, 1.0)
     return max(low - 0.35 * height, 0.0), min(high + 0.08 * height, 100.2)
