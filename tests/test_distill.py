@@ -347,7 +347,7 @@ def test_a_teacher_is_known_by_its_weights_wherever_it_lies(home, tmp_path):
     done = train(home, tmp_path / "run", teacher=tmp_path / "moved", resume=True)
     assert done["teacher"]["run"] == str(tmp_path / "moved")
     assert train(home, tmp_path / "run", resume=True) == done  # complete: from where it was at first, too
-    with pytest.raises(ValueError, match=r"holds another experiment: its teacher was .* has other weights"):
+    with pytest.raises(ValueError, match=r"holds another experiment: its teacher was .* is another"):
         train(home, tmp_path / "run", teacher="other", resume=True)
     with pytest.raises(ValueError, match=r"train\.teacher was '.*moved', is None"):
         train(home, tmp_path / "run", "train.teacher=none", resume=True)
@@ -430,6 +430,15 @@ def test_trials_that_teach_are_named_and_known_by_all_their_weights(home, tmp_pa
     both, turned = (find_teachers(student(home, teacher=tmp_path / name)) for name in ("both", "turned"))
     one = find_teachers(student(home, teacher=tmp_path / "both" / "trial-0"))
     assert both.digest == turned.digest == told["digest"] != one.digest == digest(home / "teacher" / "best.safetensors")
+    (tmp_path / "both" / "trial-0.bak").mkdir()  # no trial
+    (tmp_path / "both" / "trial-7").mkdir()
+    assert [teacher.run.name for teacher in find_teachers(student(home, teacher=tmp_path / "both")).each] == [
+        "trial-0",
+        "trial-1",
+    ]
+    (tmp_path / "both" / "trial-1" / "summary.json").unlink()
+    with pytest.raises(ValueError, match=r"both holds trials, but trial-1 is not complete; finish it, or name one run"):
+        find_teachers(student(home, teacher=tmp_path / "both"))
     (one.place / "best.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"train\.teacher: .*best\.safetensors does not exist"):
         find_teachers(student(home, teacher=one.place))
@@ -480,6 +489,19 @@ def test_a_table_teaches_the_samples_that_train(home, tmp_path, monkeypatch, pro
     torch.testing.assert_close(trainer.task.targets, flattened / flattened.sum(1, keepdim=True), rtol=1e-12, atol=0)
 
 
+def test_a_table_may_be_an_hdf5_file(home, tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    write_table(home, tmp_path / "table.npz")
+    with h5py.File(tmp_path / "table.h5", "w") as file, np.load(tmp_path / "table.npz") as arrays:
+        file["probabilities"], file["labels"] = arrays["probabilities"].astype(np.float16), arrays["labels"]
+    one, two = (
+        caught(home, tmp_path / name, monkeypatch, teacher=tmp_path / f"table.{name}").task.targets
+        for name in ("npz", "h5")
+    )
+    torch.testing.assert_close(one, two, rtol=2e-3, atol=2e-4)
+    torch.testing.assert_close(two.sum(1), torch.ones(len(two)))
+
+
 def test_a_run_says_which_table_taught_it_and_goes_on_with_no_other(home, tmp_path):
     table = tmp_path / "table.npz"
     data = write_table(home, table, np.eye(3)[open_dataset(experiment(home).data).train.labels])  # sure, and right
@@ -488,7 +510,7 @@ def test_a_run_says_which_table_taught_it_and_goes_on_with_no_other(home, tmp_pa
     assert done["teacher"] == {"file": str(table), "train_accuracy": 1.0, "digest": digest(table)}
     assert all(np.isfinite(row["train_loss"]) for row in runs.rows(tmp_path / "run"))
     write_table(home, tmp_path / "other.npz", np.full((len(data.train), 3), 1 / 3))
-    with pytest.raises(ValueError, match=r"its teacher was .*table\.npz, and .*other\.npz has other weights"):
+    with pytest.raises(ValueError, match=r"its teacher was .*table\.npz, and .*other\.npz is another"):
         train(home, tmp_path / "run", teacher=tmp_path / "other.npz", resume=True)
 
 

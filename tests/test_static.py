@@ -288,6 +288,22 @@ def test_holdout_is_reported_beside_paper(there, tmp_path, undrawn):
     assert "| holdout | mnist/annealed |" in (tmp_path / "table.md").read_text()
 
 
+def test_our_best_is_reported_as_a_row_without_a_figure_of_the_paper(there, tmp_path, undrawn):
+    out = tmp_path / "out"
+    more = ["--variant", "best", "--protocol", "holdout", "--trials", "1", "--set", "train.recalibrate=8", "--json"]
+    result = again(out, *more)
+    assert result.exit_code == 0, result.output
+    cells = read(out, "summary.json")["cells"]["holdout"]["mnist"]
+    assert list(cells) == ["best"]
+    cell = cells["best"]
+    assert cell["paper"] is None
+    assert cell["activity"] is not None
+    assert "| holdout | mnist/best | - | - | - |" in (out / "table.md").read_text()
+    (group,) = static_report._groups({("holdout", "mnist", "best"): read_results(out)[0]}, {})
+    assert [line.name for line in group.variants] == ["best"]
+    assert group.ablations == []
+
+
 def test_a_report_alone_trains_nothing_whatever_is_asked_for(there, monkeypatch, undrawn):
     before = times(there)
     monkeypatch.setattr(static, "train_trials", lambda *a, **k: pytest.fail("trained"))

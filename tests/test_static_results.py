@@ -161,6 +161,7 @@ def test_of_many_cells_the_one_that_fails_leaves_the_panel():
     failed = Line("failed", [[10.0] * 8])
     assert visible([*fine, failed])[0] > 80
     assert visible([*fine[:4], failed])[0] < 10
+    assert visible([Line("best", [])]) == (0.0, 100.2)  # no epoch, and nothing in the paper
 
 
 def test_seconds_of_a_cell_are_those_of_its_sessions():

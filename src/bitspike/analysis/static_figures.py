@@ -105,17 +105,19 @@ def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> Non
     """Every trial thin, the median of the epochs that all have thick, the paper's mean dashed."""
     from matplotlib.ticker import MaxNLocator
 
+    low, high = visible(lines)
     for line in lines:
         color = COLORS.get(line.name, "#000000")
         for trial in line.trials:
             axes.plot(range(1, len(trial) + 1), trial, color=color, linewidth=0.5, alpha=0.35)
         middle = middle_curve(line.trials)
-        axes.plot(range(1, len(middle) + 1), middle, color=color, linewidth=2.0, label=line.name)
+        name = f"{line.name} (below)" if middle and max(middle) < low else line.name
+        axes.plot(range(1, len(middle) + 1), middle, color=color, linewidth=2.0, label=name)
         if line.paper is not None and kind == "variants":
             axes.axhline(line.paper, color=color, linewidth=1.1, linestyle=(0, (5, 3)))
     if kind == "ablations" and lines[0].paper is not None:
         axes.axhline(lines[0].paper, color=COLORS[lines[0].name], linewidth=1.1, linestyle=(0, (5, 3)))
-    axes.set_ylim(*visible(lines))
+    axes.set_ylim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{group.title}: {'cells' if kind == 'variants' else 'ablations'}", fontsize=9, loc="left")
     axes.set_xlabel("epoch", fontsize=8)
@@ -135,6 +137,8 @@ def visible(lines: Sequence[Line]) -> tuple[float, float]:
     many lines the lowest: one that fails would flatten all others."""
     lows = sorted(sorted(middle)[len(middle) // 4] for line in lines if (middle := middle_curve(line.trials)))
     papers = [line.paper for line in lines if line.paper is not None]
+    if not lows and not papers:
+        return 0.0, 100.2
     low = min([*lows[len(lows) // 6 :], *papers])
     high = max([max(trial) for line in lines for trial in line.trials if trial] + papers)
     height = max(high - low, 1.0)

@@ -55,7 +55,10 @@ def static(
     out: Annotated[Path, typer.Option(help="Folder for runs and report.")] = Path("runs/static"),
     trials: Annotated[int, typer.Option(min=1, help="Networks trained for each cell.")] = 5,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="At most so many epochs (default: the presets', 500 with patience 100).")
+        int | None,
+        typer.Option(
+            min=1, help="At most so many epochs (default: the presets', for the paper's rows 500 with patience 100)."
+        ),
     ] = None,
     protocol: Annotated[
         list[Protocol] | None,
@@ -68,7 +71,10 @@ def static(
     ablations: Annotated[bool, typer.Option("--ablations", help="Also changes of the annealed cells.")] = False,
     ablation_trials: Annotated[int, typer.Option(min=1, help="Networks trained for each ablation.")] = 3,
     report: Annotated[
-        bool, typer.Option("--report", help="Train nothing: report on the complete trials in the folder.")
+        bool,
+        typer.Option(
+            "--report", help="Train nothing, whatever else is asked for: report on all complete trials in the folder."
+        ),
     ] = False,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     set_: Set = None,

@@ -64,7 +64,7 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
 
 
 def read_probability_file(path: Path, *, limit: int = LIMIT) -> tuple[torch.Tensor, torch.Tensor]:
-    """`probabilities [N, C]` of N samples, float64, and the samples' `labels [N]`."""
+    """`probabilities [N, C]` of N samples, float64, each row adding up to about 1, and the samples' `labels [N]`."""
     with open_arrays(path, limit) as arrays:
         values, labels = _array(path, arrays, "probabilities"), _labels(path, arrays)
     if values.ndim != 2 or not all(values.shape) or values.dtype.kind != "f":
@@ -77,7 +77,7 @@ def read_probability_file(path: Path, *, limit: int = LIMIT) -> tuple[torch.Tens
     off = (table.sum(1) - 1).abs().max().item()
     if not (table.min() >= 0 and off < 1e-2):
         raise ValueError(f"{path}: each row of probabilities must be 0 or more and add up to 1, but one does not")
-    return table / table.sum(1, keepdim=True), torch.from_numpy(labels)
+    return table, torch.from_numpy(labels)
 
 
 def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:

@@ -82,7 +82,7 @@ def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Expe
     if teachers is not None and teachers.digest != (done.get("teacher") or {}).get("digest"):
         raise ValueError(
             f"{folder.path} holds another experiment: its teacher was {before.train.teacher}, and {teachers.place} "
-            "has other weights; choose another --out"
+            "is another; choose another --out"
         )
 
 

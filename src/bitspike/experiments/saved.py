@@ -20,20 +20,28 @@ from bitspike.train.numerics import cast, dtype_of, reproducible
 from bitspike.train.run_folder import RunFolder
 
 
-def runs_of(path: Path) -> list[Path]:
-    """The run itself, or of a folder of trials those that have finished an epoch."""
-    if (path / "experiment.toml").is_file():
-        return [path]
-    runs = [trial for trial in sorted(path.glob("trial-*")) if (trial / "best.safetensors").is_file()]
+def trials_of(path: Path) -> list[Path]:
+    """The runs in a folder of trials, `trial-0` and on, in their order."""
+    found = [run for run in path.glob("trial-*") if run.name.removeprefix("trial-").isdecimal()]
+    runs = [run for run in found if (run / "experiment.toml").is_file()]
     if not runs:
         raise FileNotFoundError(f"{path} holds no run: there is no experiment.toml in it, nor in trial-*")
-    return runs
+    return sorted(runs, key=lambda run: int(run.name.removeprefix("trial-")))
+
+
+def is_run(path: Path) -> bool:
+    """A run, not a folder of trials."""
+    return (path / "experiment.toml").is_file()
 
 
 def best_trial(path: Path) -> Path:
     """The run itself, or of a folder of trials the one that was chosen by the best accuracy."""
-    runs = runs_of(path)
-    return runs[0] if len(runs) == 1 else max(runs, key=lambda run: chosen_accuracy(RunFolder(run).best))
+    if is_run(path):
+        return path
+    able = [run for run in trials_of(path) if RunFolder(run).best.is_file()]
+    if not able:
+        raise FileNotFoundError(f"{path} holds no trial that has finished its first epoch")
+    return max(able, key=lambda run: chosen_accuracy(RunFolder(run).best))
 
 
 def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:

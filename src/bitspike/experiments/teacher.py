@@ -14,7 +14,7 @@ from torch import Tensor
 from bitspike.data.event_files import read_probability_file
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import Setting, outputs_of, training_rows
-from bitspike.experiments.saved import load_run, runs_of
+from bitspike.experiments.saved import is_run, load_run, trials_of
 from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.files import digest
 from bitspike.nn import SpikingNetwork
@@ -104,12 +104,17 @@ def find_teachers(spec: Experiment) -> Teachers | Table | None:
     if given.is_file():
         return Table(given, digest(given))
     try:
-        runs = runs_of(given)
+        runs = [given] if is_run(given) else trials_of(given)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"train.teacher: {given} holds no run (any more) and is no file; if it was moved, say where it is: "
             "--set train.teacher=RUN"
         ) from None
+    for run in runs if len(runs) > 1 else ():
+        if not RunFolder(run).summary.is_file():
+            raise ValueError(
+                f"train.teacher: {given} holds trials, but {run.name} is not complete; finish it, or name one run"
+            )
     return Teachers(given, tuple(_teacher(run) for run in runs))
 
 
@@ -130,7 +135,8 @@ def take_lesson(
     if isinstance(teachers, Table):
         table, who = _look_up(teachers, spec, net, data).to(samples.labels.device), "teacher"
     else:
-        tables = [_ask(teacher, spec, net, data, samples, setting, world) for teacher in teachers.each]
+        in_order = sorted(teachers.each, key=lambda teacher: teacher.digest)  # whatever their names: a sum rounds
+        tables = [_ask(teacher, spec, net, data, samples, setting, world) for teacher in in_order]
         table, who = torch.stack(tables).mean(0), "teacher" if len(tables) == 1 else f"{len(tables)} teachers"
     right = (table.argmax(1) == samples.labels).double().mean().item()
     setting.listener.note(f"{who} {teachers.place}: {right:.2%} of the training samples right")
@@ -152,8 +158,8 @@ def _look_up(table: Table, spec: Experiment, net: SpikingNetwork, data: Dataset)
     if not torch.equal(labels, data.train.labels.cpu()):
         found = "other labels" if len(labels) == len(data.train) else f"{len(labels)} rows"
         raise ValueError(
-            f"{where} must have a row for each of the {len(data.train)} training samples of {data.title}, in their "
-            f"order and with their labels, but has {found}"
+            f"{where} must have a row for each of the {len(data.train)} training samples of {data.title} as the "
+            f"experiment's [data] gives them, in their order and with their labels, but has {found}"
         )
     rows, _ = training_rows(spec, data)
     return tempered(probabilities[rows], spec.train.temperature)

@@ -39,7 +39,7 @@ class TrainConfig(Config):
     incorrect: Real = 0.2
     logit_scale: Above0 = 10.0  # cross_entropy: logits are this times the spike rate
     label_smoothing: Rate = 0.0  # cross_entropy: share of the target that all classes get alike
-    teacher: Path | None = None  # cross_entropy: a run that teaches this one, or trials that do
+    teacher: Path | None = None  # cross_entropy: what teaches this run: another, trials, or a table
     teacher_weight: Annotated[Real, Field(gt=0, le=1)] = 0.5  # the teacher's share of the loss
     temperature: Above0 = 1.0  # that both networks' logits are divided by where they are compared
     over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time

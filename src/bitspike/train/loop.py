@@ -379,7 +379,9 @@ class Trainer:
             return
         state = load_checkpoint(self.folder.last)
         if state.get("identity") != self.identity:
-            raise ValueError(f"{self.folder.last} belongs to another experiment; choose another --out")
+            raise ValueError(
+                f"{self.folder.last} belongs to another experiment (settings, data or teacher); choose another --out"
+            )
         try:
             self.net.load_state_dict(state["net"])
             load_optimizer(self.optimizer, state["optimizer"])
