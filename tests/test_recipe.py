@@ -20,7 +20,10 @@ from bitspike.train.optim import latent_weights
 
 LOSS = ("train.loss=cross_entropy", "train.logit_scale=8", "train.label_smoothing=0.1")
 DECAY = ("train.schedule=decay", "train.warmup=0.2")
-ALL = (*LOSS, *DECAY, "train.latent_clip=0.03", "train.average=0.8", "train.recalibrate=20", "train.epochs=2")
+ALL = (
+    *(*LOSS, *DECAY, "train.latent_clip=0.03", "train.average=0.8", "train.recalibrate=20", "train.epochs=2"),
+    "train.harden=0.6",  # ends within the second epoch
+)
 
 
 def experiment(folder, *settings):
@@ -39,13 +42,15 @@ def interrupting(after):
 
 class Replays(test_replays.StandIn):
     def memory(self):
-        return [*super().memory(), *self.body.func.__self__.average.sums]
+        work = self.body.func.__self__
+        return [*super().memory(), *work.average.sums, work.hardening.hardness]
 
 
 class Joined(test_together.StandIn):
     def memory(self):
-        averages = [tensor for lane in self.body.args[0] for tensor in lane.trainer.work.average.sums]
-        return [*super().memory(), *averages]
+        works = [lane.trainer.work for lane in self.body.args[0]]
+        averages = [tensor for work in works for tensor in work.average.sums]
+        return [*super().memory(), *averages, *(work.hardening.hardness for work in works)]
 
 
 @pytest.fixture
@@ -121,7 +126,7 @@ def test_latent_weights_stay_within_their_clip_after_every_iteration(tmp_path, m
         took(self, observed)
 
     monkeypatch.setattr(Trainer, "took", watching)
-    train(tmp_path, "run", "train.latent_clip=0.01", "train.epochs=1")
+    train(tmp_path, "run", "train.latent_clip=0.01", "train.epochs=1", "train.harden=0")
     assert max(tops) == pytest.approx(0.01)
     assert min(others) > 0.5  # batch norm's
 

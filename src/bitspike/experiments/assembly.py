@@ -102,6 +102,10 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
         raise ValueError(f"train.shift and train.mirror move images, but {data.title} holds none; leave them out")
     if spec.train.latent_clip is not None and not spec.net.binary:
         raise ValueError("train.latent_clip bounds latent weights, but net.binary = false has none; set it to none")
+    if spec.train.harden and not (spec.net.binary and isinstance(data.train, Images)):
+        raise ValueError(
+            "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
+        )
     if spec.train.recalibrate and spec.net.norm == "none":
         raise ValueError("train.recalibrate measures batch norm's statistics, but net.norm is 'none'; set it to 0")
     outputs = outputs_of(net)
@@ -156,8 +160,13 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
 
 
 def free_fields(spec: Experiment) -> tuple[str, ...]:
-    """What may differ when the run goes on; epochs only where they do not decide its learning rates."""
-    return tuple(key for key in FREE if key != "train.epochs" or spec.train.schedule != "decay")
+    """What may differ when the run goes on; epochs only where they decide neither learning rates nor hardness."""
+    return tuple(key for key in FREE if key != "train.epochs" or not _ends_with(spec))
+
+
+def _ends_with(spec: Experiment) -> str:
+    """What of the experiment is stretched over all epochs, if something is."""
+    return "train.schedule = 'decay'" if spec.train.schedule == "decay" else "train.harden" if spec.train.harden else ""
 
 
 def identity(spec: Experiment, data: Dataset, teacher: str | None = None) -> str:
@@ -203,4 +212,4 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None)
 
 def _why(spec: Experiment, key: str) -> str:
     """What makes a field count that is free otherwise."""
-    return " (train.schedule = 'decay' ends with it)" if key == "train.epochs" and key not in free_fields(spec) else ""
+    return f" ({_ends_with(spec)} ends with it)" if key == "train.epochs" and _ends_with(spec) else ""

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bitspike.ops import binarize
+from bitspike.ops import binarize, soften
 
 # Steps a convolution takes at once on the CPU: the float32 sum of a kernel's gradient over all of a long sequence
 # loses digits (2e-5 of the largest at T = 100), and a shorter one stays in cache.
@@ -38,7 +38,7 @@ class BinaryLinear(nn.Linear):
     """x @ sign(w).T + b over the last dimension; `binary=False` is the float32 twin. The bias stays real.
 
     The parameter `weight` is the latent real weight that the optimizer moves; `clip` stops its gradient
-    where |w| > clip.
+    where |w| > clip. With a `hardness` weights are soft (`ops.soften`) while gradients are recorded, and signs else.
     """
 
     def __init__(
@@ -54,11 +54,12 @@ class BinaryLinear(nn.Linear):
         super().__init__(in_features, out_features, bias, **kwargs)
         self.binary = binary
         self.clip = clip
+        self.hardness: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() < 1 or x.shape[-1] != self.in_features:
             raise ValueError(f"BinaryLinear: input must be [..., {self.in_features}], but has shape {list(x.shape)}")
-        return F.linear(x, self.signs() if self.binary else self.weight, self.bias)
+        return F.linear(x, used_weight(self), self.bias)
 
     def signs(self) -> Tensor:
         """The weights of one bit."""
@@ -88,10 +89,11 @@ class BinaryConv2d(nn.Conv2d):
         super().__init__(in_channels, out_channels, kernel_size, bias=bias, **kwargs)
         self.binary = binary
         self.clip = clip
+        self.hardness: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         require_images("BinaryConv2d", x, self.in_channels)
-        weight = self.signs() if self.binary else self.weight
+        weight = used_weight(self)
 
         def convolve(images: Tensor) -> Tensor:
             out: Tensor = self._conv_forward(images, weight, self.bias)
@@ -107,3 +109,12 @@ class BinaryConv2d(nn.Conv2d):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, binary={self.binary}"
+
+
+def used_weight(synapse: BinaryLinear | BinaryConv2d) -> Tensor:
+    """What a synapse multiplies with: signs, soft weights on their way there, or real ones."""
+    if not synapse.binary:
+        return synapse.weight
+    if synapse.hardness is not None and torch.is_grad_enabled():
+        return soften(synapse.weight, synapse.hardness)
+    return synapse.signs()

@@ -1,6 +1,6 @@
 """The only home of equations: pure functions, each with its plain definition and its proved-equal fast twins."""
 
-from bitspike.ops.binarize import binarize
+from bitspike.ops.binarize import binarize, soften
 from bitspike.ops.grouped import grouped_linear
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
 from bitspike.ops.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, spike
@@ -16,5 +16,6 @@ __all__ = [
     "fast_sigmoid_grad",
     "grouped_linear",
     "lif",
+    "soften",
     "spike",
 ]

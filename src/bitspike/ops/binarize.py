@@ -1,4 +1,4 @@
-"""Weights of one bit: the sign, with a straight-through gradient to the latent real weight."""
+"""Weights of one bit: the sign, with a straight-through gradient to the latent real weight, or a soft way there."""
 
 from __future__ import annotations
 
@@ -49,3 +49,13 @@ def binarize(w: Tensor, clip: float | None = None) -> Tensor:
         raise ValueError(f"binarize: clip must be > 0 or None, but is {clip!r}; None never cuts the gradient")
     signs: Tensor = _Binarize.apply(w, clip)
     return signs
+
+
+def soften(w: Tensor, hardness: Tensor) -> Tensor:
+    """tanh(hardness * w), scaled to a mean square of 1: real weights that become -1 and +1 as `hardness` rises.
+
+    The gradient is the true one. At infinity they are `binarize`'s, and the gradient is 0.
+    """
+    hard = torch.isinf(hardness)
+    soft = torch.tanh(w * torch.where(hard, torch.ones_like(hardness), hardness))
+    return torch.where(hard, binarize(w.detach()), soft / soft.square().mean().sqrt())

@@ -29,6 +29,7 @@ class TrainConfig(Config):
     grad_clip: Above0 | None = None  # norm over all parameters
     weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
     latent_clip: Above0 | None = None  # latent weights of binary synapses, after the optimizer's step
+    harden: Annotated[Real, Field(ge=0, le=1)] = 0.0  # share of all iterations in which layer 1 becomes one bit
     average: Annotated[Real, Field(gt=0, lt=1)] | None = None  # decay of the averaged weights that evaluations use
 
     shift: Annotated[Whole, Field(ge=0, le=1000)] = 0  # images: moved by up to so many pixels each way while training

@@ -20,6 +20,7 @@ from bitspike.ops.jitter import Jitter
 from bitspike.train.average import WeightAverage
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
+from bitspike.train.harden import Hardening
 from bitspike.train.health import FirstBad
 from bitspike.train.numerics import as_input, cast, dtype_of
 from bitspike.train.optim import (
@@ -85,9 +86,12 @@ class Iteration:
         self.total = len(samples) * repeat
         self.batch = min(config.batch, self.total)
         self.count = -(-self.total // self.batch)  # iterations an epoch
-        self.plan = Plan(self.count, self.batch, annealing.buffers(), self.device)
+        self.hardening = Hardening(net, config.harden, config.lr, config.epochs * self.count) if config.harden else None
+        planned = [*annealing.buffers(), *([self.hardening.hardness] if self.hardening else [])]
+        self.plan = Plan(self.count, self.batch, planned, self.device)
         self.parameters = list(net.parameters())
-        self.latent = latent_weights(net)
+        soft = self.hardening.synapse.weight if self.hardening else None
+        self.latent = [weight for weight in latent_weights(net) if weight is not soft]
         self.average = None if config.average is None else WeightAverage(self.parameters, config.average)
         self.optimizer = make_optimizer(net, config, self.plan.lr if self.planned else None)
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
@@ -121,13 +125,20 @@ class Iteration:
             order(len(self.samples), self.repeat, self.seed, epoch),
             steps,
             [self.learning_rate(step) for step in steps],
-            [self.annealing.values(step + 1) for step in steps],
+            [self._planned(step + 1) for step in steps],
             [mixed(self.seed, "dropout", step) for step in steps] if self.keyed or self.jitter else None,
         )
         self.plan.seek(iteration)
+        if self.hardening is not None:
+            self.hardening.hardness.fill_(self.hardening.value(step))
         set_dropout_key(self.net, self.plan.key if self.keyed else None)
         self.net.train()
         self.watch = Stopwatch(self.device)
+
+    def _planned(self, step: int) -> list[float]:
+        """Thresholds, and the hardness if there is one, before the run's iteration `step`."""
+        hardness = [] if self.hardening is None else [self.hardening.value(step)]
+        return [*self.annealing.values(step), *hardness]
 
     def size(self, iteration: int) -> int:
         """Samples of an iteration: the epoch's last takes what is left."""
