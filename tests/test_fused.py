@@ -144,6 +144,27 @@ def test_weights_may_lie_anyhow():
     agree(net, plainly(plain), batch("image", (3, 14, 14)))
 
 
+@pytest.mark.parametrize("hardness", [0.5, 20.0, float("inf")])
+def test_a_soft_first_layer_is_fused_with_its_own_gradient(hardness):
+    net, plain = (network(CONV, (1, 14, 14), **IMAGE, norm="shared") for _ in range(2))
+    for each in (net, plainly(plain)):
+        each.layers[0].synapse.hardness = torch.tensor(hardness, device=DEVICE)
+    x = batch("image", (1, 14, 14))
+    agree(net, plain, x)
+    assert bool(net.layers[0].synapse.weight.grad.any()) == (hardness < float("inf"))
+    with torch.no_grad():  # signs
+        agree(net.eval(), plain.eval(), x)
+        soft = net(x).spikes
+        net.layers[0].synapse.hardness = None
+        assert torch.equal(net(x).spikes, soft)
+
+
+def test_soft_layers_on_spikes_are_not_fused():
+    net = network(CONV, (1, 14, 14), **IMAGE)
+    net.layers[1].synapse.hardness = torch.tensor(2.0, device=DEVICE)
+    assert fused.refusal(list(net.layers), batch("image", (1, 14, 14))) == "layer 2 has real weights"
+
+
 def test_images_far_from_zero_keep_their_gradients():
     settings = {**IMAGE, "norm": "step", "theta": [0.5, 0.7, 1.0]}
     net, plain = network(CONV, (1, 14, 14), **settings), plainly(network(CONV, (1, 14, 14), **settings))

@@ -81,6 +81,18 @@ def test_weights_are_soft_while_gradients_are_recorded_and_signs_else(synapse):
     assert "hardness" not in synapse.state_dict()
 
 
+def test_soft_layers_on_spikes_run_their_modules():
+    nets = [build("2Conv3-3Conv3-AP2-12Dense4", (1, 8, 8), theta=0.5, backend=b) for b in ("auto", "reference")]
+    nets[1].load_state_dict(nets[0].state_dict())
+    x = torch.rand(6, 5, 1, 8, 8)
+    for net in nets:
+        for layer in net.layers[1:]:
+            layer.synapse.hardness = torch.tensor(3.0)
+        net(x).spikes.sum().backward()
+    for (name, p), q in zip(nets[0].named_parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-5, msg=name)
+
+
 # ---- The schedule
 
 

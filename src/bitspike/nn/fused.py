@@ -72,7 +72,7 @@ def _unlike_neurons(block: Block, *, last: bool) -> Iterator[str]:
 def _unlike_synapse(block: Block) -> Iterator[str]:
     """A fused synapse is binary: dense without pools, or a plain convolution and at most one plain average pool."""
     synapse = block.synapse
-    if not synapse.binary:
+    if not synapse.binary or synapse.hardness is not None:
         yield "has real weights"
     if len(block.pools) > (1 if isinstance(synapse, BinaryConv2d) else 0):
         yield "has several pools"

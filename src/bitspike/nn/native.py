@@ -59,7 +59,7 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
 
 def _signs(synapse: BinaryLinear | BinaryConv2d) -> Tensor | None:
     """Weights of one bit in float32 that nobody listens to; a diverged weight, whose sign is NaN, needs the modules."""
-    if not synapse.binary or synapse.weight.dtype != torch.float32 or watched(synapse):
+    if not synapse.binary or synapse.hardness is not None or synapse.weight.dtype != torch.float32 or watched(synapse):
         return None
     signs = synapse.signs()
     return signs if bool(signs.detach().sum().isfinite()) else None
