@@ -100,6 +100,8 @@ def main() -> None:
     given = parser.parse_args()
     if min(given.epochs, given.networks) < 1:
         parser.error("--epochs and --networks must be 1 or more")
+    if given.limit is not None and given.limit < 2000:
+        parser.error("--limit must be 2000 or more: the learning rate needs iterations to rise and fall in")
     spec = with_values(preset(f"{given.task}/best"), [f"data.train_limit={given.limit}"] if given.limit else [])
     data = open_dataset(spec.data)
     images, labels = data.train.values, data.train.labels

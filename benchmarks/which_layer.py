@@ -112,6 +112,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="JSON file to write; what it holds already is kept")
     given = parser.parse_args()
     data = open_dataset(preset("fashion/best").data)
+    if min(given.images, given.judges) < 1 or given.images + given.judges > len(data.train):
+        parser.error(f"--images and --judges must be 1 or more, and together at most {len(data.train)}")
     images, labels = data.train.batch(torch.arange(given.images + given.judges))
     ours, theirs = slice(given.images), slice(given.images, None)
     for case in given.cases:

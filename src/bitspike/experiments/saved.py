@@ -17,21 +17,20 @@ from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import chosen_accuracy, input_shape, load_weights
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.numerics import cast, dtype_of, reproducible
-from bitspike.train.run_folder import RunFolder
+from bitspike.train.run_folder import RunFolder, trial_folders
 
 
 def trials_of(path: Path) -> list[Path]:
-    """The runs in a folder of trials, `trial-0` and on, in their order."""
-    found = [run for run in path.glob("trial-*") if run.name.removeprefix("trial-").isdecimal()]
-    runs = [run for run in found if (run / "experiment.toml").is_file()]
+    """The runs in a folder of trials, in their order."""
+    runs = [run for run in trial_folders(path) if is_run(run)]
     if not runs:
         raise FileNotFoundError(f"{path} holds no run: there is no experiment.toml in it, nor in trial-*")
-    return sorted(runs, key=lambda run: int(run.name.removeprefix("trial-")))
+    return runs
 
 
 def is_run(path: Path) -> bool:
     """A run, not a folder of trials."""
-    return (path / "experiment.toml").is_file()
+    return RunFolder(path).experiment.is_file()
 
 
 def best_trial(path: Path) -> Path:

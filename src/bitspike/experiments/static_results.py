@@ -13,7 +13,7 @@ from typing import Any
 from bitspike.experiments.presets import VARIANTS
 from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.experiments.static import ABLATIONS, BEST, PROTOCOLS, TASKS
-from bitspike.train.run_folder import Row, RunFolder
+from bitspike.train.run_folder import Row, RunFolder, trial_folders
 
 # What is read of a run's summary.json.
 READ = (
@@ -80,10 +80,8 @@ def read_results(out: Path) -> list[Result]:
 
 
 def _read_trials(folder: Path) -> list[Trial]:
-    numbered = [path for path in folder.glob("trial-*") if path.name.removeprefix("trial-").isdecimal()]
-    numbered.sort(key=lambda path: int(path.name.removeprefix("trial-")))
     trials = []
-    for path in numbered:
+    for path in trial_folders(folder):
         files = RunFolder(path)
         if (summary := files.read_summary()) is not None:
             if missing := [key for key in READ if key not in summary]:

@@ -92,3 +92,9 @@ class Board:
         """Write out what is left."""
         with explained(self.folder):
             self.writer.close()
+
+
+def trial_folders(path: Path) -> list[Path]:
+    """`trial-0`, `trial-1`, ... in a folder of trials, as far as they are there, in their order."""
+    numbers = {each: each.name.removeprefix("trial-") for each in path.glob("trial-*")}
+    return sorted((each for each, number in numbers.items() if number.isdecimal()), key=lambda each: int(numbers[each]))
