@@ -100,7 +100,7 @@ def test_spikes_are_the_plain_modules_and_gradients_too(case, recompute, size):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
 
 
-def agree(net, plain, x):
+def agree(net, plain, x, close=CLOSE):
     """The same spikes and, where the network learns, the same gradients."""
     out, hidden = outputs(net, x)
     wanted = plain.run(x)
@@ -111,7 +111,7 @@ def agree(net, plain, x):
         for spikes in (out.spikes, wanted[-1].spikes):
             (spikes * towards).sum().backward()
         for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
-            assert off(p.grad, q.grad) < CLOSE, name
+            assert off(p.grad, q.grad) < close, name
     for (name, p), q in zip(net.named_buffers(), plain.buffers(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
 
@@ -150,7 +150,7 @@ def test_a_soft_first_layer_is_fused_with_its_own_gradient(hardness):
     for each in (net, plainly(plain)):
         each.layers[0].synapse.hardness = torch.tensor(hardness, device=DEVICE)
     x = batch("image", (1, 14, 14))
-    agree(net, plain, x)
+    agree(net, plain, x, 2 * CLOSE)  # bfloat16 alone moves the few biases of layer 1 by 0.95 % at hardness 20
     assert bool(net.layers[0].synapse.weight.grad.any()) == (hardness < float("inf"))
     with torch.no_grad():  # signs
         agree(net.eval(), plain.eval(), x)
