@@ -354,6 +354,16 @@ def test_the_best_epoch_is_the_most_accurate_then_the_least_lossy(here, cli, mon
     assert theta == pytest.approx(metrics("runs/mine")[2]["theta"][0])
 
 
+def test_the_last_epoch_counts_where_that_is_asked_for(here, cli, monkeypatch):
+    choosing_by(monkeypatch, [0.5, 0.75, 0.25], [1, 1, 2])
+    assert cli("train", "mine.toml", "--epochs", 3, *settings("train.choose=last"), *NO_BOARD)[0] == 0
+    summary = summary_of("runs/mine")
+    assert (summary["best_epoch"], summary["valid_accuracy"]) == (3, 0.25)
+    assert summary["accuracy_of"] == "test set, last epoch"
+    theta = float(bitspike.load_run("runs/mine").layers[0].lif.theta)
+    assert theta == pytest.approx(metrics("runs/mine")[2]["theta"][0])
+
+
 def test_patience_counts_from_the_last_better_accuracy(here, cli, monkeypatch):
     choosing_by(monkeypatch, [0.5, 0.75, 0.75, 0.25, 0.5], [1, 2, 1, 1, 1])  # a lower loss alone is not better
     assert cli("train", "mine.toml", "--epochs", 9, *settings("train.patience=3"), *NO_BOARD)[0] == 0

@@ -294,6 +294,7 @@ def test_a_long_value_is_cut():
         ("net.theta={start=5, stop=2, rate=0.1}", "stop must be > start"),
         ("net.theta={stop=2, rate=0.1}", "start is missing"),
         ("train.correct=0.1", "train.incorrect < train.correct"),
+        ("train.choose=last", "train.patience stops where accuracy no longer rises, but train.choose = 'last'"),
         ("train.warmup=0.1", "train.warmup belongs to train.schedule = 'decay', but the schedule is 'cosine'"),
         ("data.sensor=[4, 4]", "data.sensor belongs to your own data (data.file), but data.name is 'mnist'"),
         ("data.file=own.npz", "give either data.name, a built-in set, or data.file, your own"),

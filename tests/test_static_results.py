@@ -29,6 +29,7 @@ def result(name, *trials, protocol="paper"):
             "seed": seed,
             "protocol": protocol,
             "accuracy": max(accuracies) / 100 if accuracies else None,
+            "best_epoch": accuracies.index(max(accuracies)) + 1 if accuracies else 0,
         }
         on = "test" if protocol == "paper" else "valid"
         made.append(Trial(None, None, summary, [{f"{on}_accuracy": value / 100} for value in accuracies]))
@@ -89,6 +90,8 @@ def test_the_best_trial_is_the_most_accurate_that_has_weights(tmp_path):
             (folder / "best.safetensors").touch()
         trials.append(replace(trial, folder=folder))
     assert Result("paper", "mnist", "fixed", tmp_path, trials).best_trial().summary["seed"] == 1
+    trials[1].summary["best_epoch"] = 1  # its weights are of another epoch than its most accurate (train.choose)
+    assert Result("paper", "mnist", "fixed", tmp_path, trials).best_trial().summary["seed"] == 0
     assert Result("paper", "mnist", "fixed", tmp_path, trials[2:]).best_trial() is None
 
 

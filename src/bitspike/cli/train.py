@@ -170,8 +170,8 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
     else:
         accuracy = "-" if summary["accuracy"] is None else f"{100 * summary['accuracy']:.2f}"
         typer.echo(
-            f"  here   {accuracy}  (seed {summary['seed']}, best of {summary['epochs']} epochs is "
-            f"{summary['best_epoch']}; {summary['seconds']:.0f} s)"
+            f"  here   {accuracy}  (seed {summary['seed']}, {summary['accuracy_of'].removeprefix('test set, ')}: "
+            f"{summary['best_epoch']} of {summary['epochs']}; {summary['seconds']:.0f} s)"
         )
     if paper := summary["paper"]:
         typer.echo(

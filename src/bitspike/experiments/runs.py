@@ -238,7 +238,7 @@ def _summarize(
         "edition": data.edition,
         "protocol": spec.train.protocol,
         "accuracy": result.accuracy if result else None,
-        "accuracy_of": f"test set, best epoch by {'test' if spec.train.protocol == 'paper' else 'validation'} accuracy",
+        "accuracy_of": f"test set, {_chosen(spec)}",
         "best_epoch": progress.best_epoch,
         f"{trainer.chosen_on}_accuracy": progress.best_accuracy if result else None,
         "test_loss": result.loss if result else None,
@@ -268,6 +268,13 @@ def _summarize(
     if world.first:
         folder.write_summary(summary)
     return summary
+
+
+def _chosen(spec: Experiment) -> str:
+    """Which epoch's weights a run ends with."""
+    if spec.train.choose == "last":
+        return "last epoch"
+    return f"best epoch by {'test' if spec.train.protocol == 'paper' else 'validation'} accuracy"
 
 
 def _test(spec: Experiment, trainer: Trainer, test: Samples, setting: Setting, world: World) -> Evaluation:

@@ -57,14 +57,14 @@ class Result:
         return self.name in (*VARIANTS, BEST)
 
     def accuracies(self) -> list[float | None]:
-        """Of each trial's best epoch on the test set, in percent; None where a trial ended before its first epoch."""
+        """Of each trial's chosen epoch on the test set, in percent; None where a trial ended before its first epoch."""
         found = (trial.summary["accuracy"] for trial in self.trials)
         return [None if accuracy is None else 100 * accuracy for accuracy in found]
 
     def best_trial(self) -> Trial | None:
-        """The one chosen by the best accuracy; None where no trial has an epoch."""
+        """The one whose chosen epoch is the most accurate; None where no trial has an epoch."""
         able = [trial for trial in self.trials if trial.rows and RunFolder(trial.folder).best.is_file()]
-        return max(able, key=lambda trial: max(trial.accuracies()), default=None)
+        return max(able, key=lambda trial: trial.accuracies()[trial.summary["best_epoch"] - 1], default=None)
 
 
 def read_results(out: Path) -> list[Result]:

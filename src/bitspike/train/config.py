@@ -46,6 +46,7 @@ class TrainConfig(Config):
     over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
 
     protocol: Literal["holdout", "paper"] = "holdout"
+    choose: Literal["best", "last"] = "best"  # the epoch that counts: the most accurate, or the last
     patience: Positive | None = None  # stop after so many epochs without a better accuracy
     evaluate_theta: Literal["current", "final"] = "current"  # thresholds of an evaluation between epochs
     evaluate_batch: Positive | None = None  # samples at once; none: 256, on a GPU 2048 images
@@ -81,6 +82,11 @@ class TrainConfig(Config):
             raise ValueError(
                 f"train.teacher belongs to train.loss = 'cross_entropy', but the loss is {self.loss!r}; "
                 "leave the teacher out, or set the loss to 'cross_entropy'"
+            )
+        if self.choose == "last" and self.patience is not None:
+            raise ValueError(
+                "train.patience stops where accuracy no longer rises, but train.choose = 'last' is for runs that end by plan; "
+                "leave one of them out"
             )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(

@@ -257,7 +257,8 @@ class Trainer:
         self._notice_silence(result.dead, whole=True)
         if result.accuracy > progress.best_accuracy:
             progress.improved_epoch = progress.epoch
-        better = (result.accuracy, -result.loss) > (progress.best_accuracy, -progress.best_loss)
+        more = (result.accuracy, -result.loss) > (progress.best_accuracy, -progress.best_loss)
+        better = more or self.config.choose == "last"
         if better:
             progress.best_epoch = progress.epoch
             progress.best_accuracy, progress.best_loss = result.accuracy, result.loss
