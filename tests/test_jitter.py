@@ -1,4 +1,4 @@
-"""Training images moved and mirrored: the definition, its laws, and Triton's twin."""
+"""Training images moved, mirrored and multiplied: the definition, its laws, and Triton's twin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.data.samples import Images
-from bitspike.ops.jitter import Jitter, draws, jittered
+from bitspike.experiments.assembly import Setting
+from bitspike.experiments.presets import preset
+from bitspike.experiments.runs import train_run
+from bitspike.experiments.schema import with_values
+from bitspike.ops.jitter import LEVELS, Jitter, draws, factors, jittered
 
 KEY = torch.tensor(0x1234_5678_9ABC)
 
@@ -66,7 +70,31 @@ def test_a_jittered_batch_is_the_batch_jittered():
     assert not moved.equal(plain)
 
 
-@pytest.mark.parametrize("jitter", [Jitter(), Jitter(2), Jitter(0, True), Jitter(3, True)])
+def test_contrast_multiplies_each_image_by_its_own_factor():
+    images = torch.rand(5, 2, 4, 4)
+    samples, rows = Images(images, torch.zeros(5, dtype=torch.int64)), torch.tensor([4, 4, 0])
+    found, _ = samples.jittered_batch(rows, Jitter(contrast=0.3), KEY)
+    each = factors(Jitter(contrast=0.3), 3, KEY)
+    assert found.equal(images[rows] * each)
+    assert not found[0].equal(found[1])  # by its place in the batch
+    both, _ = samples.jittered_batch(rows, Jitter(1, True, 0.3), KEY)
+    assert both.equal(jittered(images[rows], Jitter(1, True), KEY) * each)
+
+
+def test_factors_are_even_between_1_minus_and_1_plus_contrast():
+    each = factors(Jitter(contrast=0.25), 100_000, KEY).flatten()
+    assert (each.min().item(), each.max().item()) == (0.75, 1.25)
+    assert abs(each.mean() - 1) < 2e-3
+    assert abs(each.std() - 0.5 / 12**0.5) < 2e-3
+    assert len(each.unique()) == LEVELS
+    parts = [factors(Jitter(contrast=0.25), n, KEY, first) for n, first in ((3, 0), (5, 3))]
+    assert torch.cat(parts).flatten().equal(each[:8])
+
+
+@pytest.mark.parametrize(
+    "jitter",
+    [Jitter(), Jitter(2), Jitter(0, True), Jitter(3, True), Jitter(contrast=0.3), Jitter(1, True, 0.9)],
+)
 def test_the_kernel_is_the_definition(jitter):
     pytest.importorskip("triton")
     from bitspike.ops.fused.bookkeeping import gather_images
@@ -75,5 +103,14 @@ def test_the_kernel_is_the_definition(jitter):
     values = torch.randint(256, (9, 2, 20, 29), dtype=torch.uint8, device=DEVICE)
     rows, key = torch.tensor([8, 0, 3, 3, 1], device=DEVICE), KEY.to(DEVICE)
     images, labels = gather_images(values, torch.arange(9, device=DEVICE) * 2, rows, jitter, key, 4)
-    assert images.equal(jittered(values[rows], jitter, key, 4).float().div_(255))
+    expected = jittered(values[rows], jitter, key, 4).float().div_(255)
+    assert images.equal(expected * factors(jitter, 5, key, 4) if jitter.contrast else expected)
     assert labels.tolist() == [16, 0, 6, 6, 2]
+
+
+@pytest.mark.parametrize("setting", ["train.shift=1", "train.mirror=true", "train.contrast=0.3"])
+def test_what_holds_no_images_is_refused(tmp_path, setting):
+    spec = with_values(preset("coding/annealed"), [setting])
+    with pytest.raises(ValueError, match=rf"{setting.partition('=')[0]} belongs to images, but .* holds none"):
+        train_run(spec, tmp_path / "run", Setting())
+    assert not (tmp_path / "run").exists()

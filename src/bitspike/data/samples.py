@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
-from bitspike.ops.jitter import Jitter, jittered
+from bitspike.ops.jitter import Jitter, factors, jittered
 from bitspike.ops.scatter import put
 
 
@@ -48,16 +48,18 @@ class Images:
         return self.jittered_batch(rows, Jitter(), rows)
 
     def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
-        """As `batch`, each image moved and mirrored by its draw from `key` (an int64) and its place in the batch."""
+        """As `batch`, each image moved, mirrored and multiplied as drawn from `key` (an int64) and its place in it."""
         if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
             from bitspike.ops.fused.bookkeeping import gather_images
 
             return gather_images(self.values, self.labels, rows, jitter, key, first_row)
         values = self.values[rows]
-        if jitter:
+        if jitter.moves:
             values = jittered(values, jitter, key, first_row)
         if values.dtype == torch.uint8:
             values = values.float().div_(255)
+        if jitter.contrast:
+            values = values * factors(jitter, len(values), key, first_row)
         return values, self.labels[rows]
 
 

@@ -98,8 +98,9 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if spec.train.loss not in right:
         wanted = " or ".join(map(repr, right))
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
-    if (spec.train.shift or spec.train.mirror) and not isinstance(data.train, Images):
-        raise ValueError(f"train.shift and train.mirror move images, but {data.title} holds none; leave them out")
+    jitter = [key for key in ("shift", "mirror", "contrast") if getattr(spec.train, key)]
+    if jitter and not isinstance(data.train, Images):
+        raise ValueError(f"train.{jitter[0]} belongs to images, but {data.title} holds none; leave it out")
     if spec.train.latent_clip is not None and not spec.net.binary:
         raise ValueError("train.latent_clip bounds latent weights, but net.binary = false has none; set it to none")
     if spec.train.harden and not (spec.net.binary and isinstance(data.train, Images)):

@@ -1,35 +1,62 @@
-"""Training images moved a few pixels and mirrored: draws are a pure function of a key and the place in a batch."""
+"""Training images moved, mirrored and made brighter or darker: draws are a pure function of a key and the place in a
+batch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from bitspike.ops.dropout import philox
 
+LEVELS = 256  # of contrast
 PLACE = 1  # the counter's last word: dropout's is 0, so that no two draws of a key are the same
 
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """Up to `shift` pixels each way, all equally likely; `mirror`: left and right exchanged half of the time."""
+    """Up to `shift` pixels each way, all equally likely; `mirror`: left and right exchanged half of the time; times
+    1 - `contrast` to 1 + `contrast`, one of LEVELS factors an image, all equally likely."""
 
     shift: int = 0
     mirror: bool = False
+    contrast: float = 0.0
+
+    @property
+    def moves(self) -> bool:
+        """Whether pixels change places."""
+        return self.shift > 0 or self.mirror
 
     def __bool__(self) -> bool:
-        return self.shift > 0 or self.mirror
+        return self.moves or self.contrast > 0
+
+
+def _random(batch: int, key: Tensor, first_row: int) -> list[Tensor]:
+    """Four numbers of 31 bits for each image `[B]`, counted from `first_row` on."""
+    row = torch.arange(batch, device=key.device) + first_row
+    none = torch.zeros_like(row)
+    return [draw & 0x7FFFFFFF for draw in philox((row, none, none, none + PLACE), key)]
 
 
 def draws(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows down, columns to the right, whether mirrored, of each image `[B]`; counted from `first_row` on."""
-    row = torch.arange(batch, device=key.device) + first_row
-    none = torch.zeros_like(row)
-    down, right, mirrored, _ = (draw & 0x7FFFFFFF for draw in philox((row, none, none, none + PLACE), key))
+    """Rows down, columns to the right, whether mirrored, of each image `[B]`."""
+    down, right, mirrored, _ = _random(batch, key, first_row)
     span = 2 * jitter.shift + 1
     return down % span - jitter.shift, right % span - jitter.shift, (mirrored % 2 == 1) & jitter.mirror
+
+
+def factors(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> Tensor:
+    """What each image is multiplied by, `[B, 1, 1, 1]` float32."""
+    level = _random(batch, key, first_row)[3] % LEVELS
+    return levels(jitter.contrast, key.device)[level].view(-1, 1, 1, 1)
+
+
+@lru_cache(maxsize=64)
+def levels(contrast: float, device: torch.device) -> Tensor:
+    """The factors, `[LEVELS]` float32; kept, so that a CUDA graph finds them where they were."""
+    return torch.linspace(1 - contrast, 1 + contrast, LEVELS, dtype=torch.float64).float().to(device)
 
 
 def jittered(images: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> Tensor:

@@ -34,6 +34,7 @@ class TrainConfig(Config):
 
     shift: Annotated[Whole, Field(ge=0, le=1000)] = 0  # images: moved by up to so many pixels each way while training
     mirror: Truth = False  # images: left and right exchanged half of the time
+    contrast: Rate = 0.0  # images: times 1 - this to 1 + this, while training
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
     correct: Real = 0.8  # count: share of steps in which the right class should fire, and the others
@@ -85,8 +86,8 @@ class TrainConfig(Config):
             )
         if self.choose == "last" and self.patience is not None:
             raise ValueError(
-                "train.patience stops where accuracy no longer rises, but train.choose = 'last' is for runs that end by plan; "
-                "leave one of them out"
+                "train.patience stops where accuracy no longer rises, but train.choose = 'last' is for runs that end "
+                "by plan; leave one of them out"
             )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(

@@ -82,7 +82,7 @@ class Iteration:
         self.device = samples.labels.device
         self.planned, self.keyed = planned_on(self.device), keyed_on(self.device)
         self.dtype = dtype_of(config.precision)
-        self.jitter = Jitter(config.shift, config.mirror)
+        self.jitter = Jitter(config.shift, config.mirror, config.contrast)
         self.total = len(samples) * repeat
         self.batch = min(config.batch, self.total)
         self.count = -(-self.total // self.batch)  # iterations an epoch

@@ -8,7 +8,7 @@ from triton import next_power_of_2
 
 from bitspike.ops.fused import loss_kernels as kernels
 from bitspike.ops.fused.numbers import on
-from bitspike.ops.jitter import Jitter
+from bitspike.ops.jitter import Jitter, levels
 
 
 def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
@@ -41,6 +41,8 @@ def gather_images(
         with on(values):
             kernels._images_kernel[(len(rows), -(-size // 1024))](
                 values, labels, rows, images, chosen, rows if key is None else key, first_row,
-                SIZE=size, HEIGHT=height, WIDTH=width, SHIFT=jitter.shift, MIRROR=jitter.mirror, BLOCK=1024,
+                levels(jitter.contrast, values.device) if jitter.contrast else images,
+                SIZE=size, HEIGHT=height, WIDTH=width, SHIFT=jitter.shift, MIRROR=jitter.mirror,
+                CONTRAST=jitter.contrast > 0, BLOCK=1024,
             )  # fmt: skip
     return images, chosen

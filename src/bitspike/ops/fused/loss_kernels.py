@@ -6,10 +6,12 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.dropout import ROUNDS as _ROUNDS
+from bitspike.ops.jitter import LEVELS as _LEVELS
 from bitspike.ops.jitter import PLACE as _PLACE
 
 ROUNDS = tl.constexpr(_ROUNDS)
 PLACE = tl.constexpr(_PLACE)
+LEVELS = tl.constexpr(_LEVELS)
 
 
 @triton.jit(do_not_specialize=["T", "on", "off"])
@@ -67,22 +69,23 @@ def _positive(draw):
 
 @triton.jit(do_not_specialize=["first_row"])
 def _images_kernel(
-    values, labels, rows, images, chosen, key, first_row,
+    values, labels, rows, images, chosen, key, first_row, levels,
     SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SHIFT: tl.constexpr, MIRROR: tl.constexpr,
-    BLOCK: tl.constexpr,
+    CONTRAST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """images[b] = values[rows[b]] / 255, moved and mirrored as `jittered` does; chosen[b] = labels[rows[b]]."""
+    """images[b] = values[rows[b]] / 255, as `jittered` moves it, times its factor; chosen[b] = labels[rows[b]]."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(rows + b).to(tl.int64)
     inside = i < SIZE
     source = i
-    if SHIFT > 0 or MIRROR:
-        x, y, plane = i % WIDTH, i // WIDTH % HEIGHT, i // (WIDTH * HEIGHT)
+    if SHIFT > 0 or MIRROR or CONTRAST:
         # a draw a pixel, all of them the image's: philox wants blocks
         image = tl.zeros([BLOCK], tl.int32) + (b.to(tl.int32) + first_row)
         none = tl.zeros([BLOCK], tl.int32)
-        down, right, mirrored, _ = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)
+        down, right, mirrored, level = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)
+    if SHIFT > 0 or MIRROR:
+        x, y, plane = i % WIDTH, i // WIDTH % HEIGHT, i // (WIDTH * HEIGHT)
         if MIRROR:
             x = tl.where(_positive(mirrored) % 2 == 1, WIDTH - 1 - x, x)
         y = y - (_positive(down) % (2 * SHIFT + 1) - SHIFT)
@@ -90,6 +93,9 @@ def _images_kernel(
         inside = inside & (x >= 0) & (x < WIDTH) & (y >= 0) & (y < HEIGHT)
         source = (plane * HEIGHT + y) * WIDTH + x
     pixel = tl.load(values + row * SIZE + source, mask=inside, other=0).to(tl.float32)
-    tl.store(images + b * SIZE + i, tl.div_rn(pixel, 255.0), mask=i < SIZE)
+    pixel = tl.div_rn(pixel, 255.0)
+    if CONTRAST:
+        pixel = pixel * tl.load(levels + _positive(level) % LEVELS)
+    tl.store(images + b * SIZE + i, pixel, mask=i < SIZE)
     if tl.program_id(1) == 0:
         tl.store(chosen + b, tl.load(labels + row))
