@@ -56,6 +56,14 @@ class Descent:
 
 
 @dataclass(frozen=True, slots=True)
+class Fired:
+    """How often a network's neurons fire for a sample that is shown for `steps`."""
+
+    layers: list[LayerActivity]
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """One task under one protocol: a row of panels."""
 
@@ -64,8 +72,7 @@ class Group:
     variants: list[Line]
     ablations: list[Line]  # the first is what the others change
     descent: Descent | None
-    activity: dict[str, list[LayerActivity]]  # by cell, a value a layer
-    steps: int  # that a sample is shown for
+    activity: dict[str, Fired]  # by cell
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -168,7 +175,7 @@ def _descent(axes: Axes, group: Group) -> None:
 
 def draw_spikes(groups: Sequence[Group], path: Path) -> Path:
     """A row a group, a column a layer: how many neurons fire how often for a sample, and which share is dead."""
-    columns = max(len(layers) for group in groups for layers in group.activity.values())
+    columns = max(len(fired.layers) for group in groups for fired in group.activity.values())
     figure = _figure(4.4 * columns, 3.2 * len(groups))
     grid = figure.subplots(len(groups), columns, squeeze=False)
     for row, group in zip(grid, groups, strict=True):
@@ -178,27 +185,26 @@ def draw_spikes(groups: Sequence[Group], path: Path) -> Path:
 
 
 def _histogram(axes: Axes, group: Group, number: int) -> None:
-    for name, layers in group.activity.items():
-        if number >= len(layers):
-            continue
-        layer = layers[number]
+    drawn = {name: fired for name, fired in group.activity.items() if number < len(fired.layers)}
+    for name, fired in drawn.items():
+        layer = fired.layers[number]
         bins = len(layer.histogram)
-        edges = [group.steps * i / bins for i in range(bins + 1)]
+        edges = [100 * i / bins for i in range(bins + 1)]
         shares = [100 * count / layer.neurons for count in layer.histogram]
         axes.stairs(
             shares,
             edges,
             color=COLORS.get(name, "#000000"),
             linewidth=1.6,
-            label=f"{name}: {layer.dead:.1%} dead, {layer.spikes:.3g} spikes",
+            label=f"{name}: {layer.dead:.1%} dead, {layer.spikes:.3g} spikes in {fired.steps} steps",
         )
-    axes.set_xlim(0, group.steps)
+    axes.set_xlim(0, 100)
     axes.set_yscale("log")
-    most = max((layers[number].neurons for layers in group.activity.values() if number < len(layers)), default=10)
+    most = max((fired.layers[number].neurons for fired in drawn.values()), default=10)
     axes.set_ylim(60 / most, 150)  # a single neuron shows
     axes.yaxis.set_major_formatter("{x:g}")
     axes.set_title(f"{group.title}: layer {number + 1}", fontsize=9, loc="left")
-    axes.set_xlabel(f"spikes of a neuron for a sample, of {group.steps} steps", fontsize=8)
+    axes.set_xlabel("steps of a sample in which a neuron fires, %", fontsize=8)
     axes.set_ylabel("neurons, %", fontsize=8)
     axes.tick_params(labelsize=7, which="both")
     axes.legend(fontsize=7, framealpha=0.8)

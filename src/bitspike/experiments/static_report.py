@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bitspike.analysis.static_figures import Descent, Group, Line, draw_curves, draw_spikes
+from bitspike.analysis.static_figures import Descent, Fired, Group, Line, draw_curves, draw_spikes
 from bitspike.experiments.assembly import FREE, Setting, differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.schema import with_values
@@ -172,8 +172,7 @@ def _groups(results: Mapping[Key, Result], activity: Mapping[Key, Activity | Non
                 variants=[line for name, line in lines.items() if cells[name].is_variant],
                 ablations=[line for name, line in lines.items() if name == BASE or not cells[name].is_variant],
                 descent=_descent(base) if base and any(trial.rows for trial in base.trials) else None,
-                activity={name: found.layers for name, found in fired.items()},
-                steps=max((found.steps for found in fired.values()), default=some.trials[0].spec.net.steps),
+                activity={name: Fired(found.layers, found.steps) for name, found in fired.items()},
             )
         )
     return groups
