@@ -96,13 +96,20 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--networks", type=int, default=1, help="with seeds 0, 1, ...; the mean of their probabilities")
     parser.add_argument("--limit", type=int, help="only so many images, as data.train_limit draws them: a try")
+    parser.add_argument("--validation-share", type=float, default=0.1, help="as the student's data.validation_share")
     parser.add_argument("--bf16", action="store_true", help="twice as fast where the CPU has bfloat16")
     given = parser.parse_args()
     if min(given.epochs, given.networks) < 1:
         parser.error("--epochs and --networks must be 1 or more")
     if given.limit is not None and given.limit < 2000:
         parser.error("--limit must be 2000 or more: the learning rate needs iterations to rise and fall in")
-    spec = with_values(preset(f"{given.task}/best"), [f"data.train_limit={given.limit}"] if given.limit else [])
+    settings = [f"data.validation_share={given.validation_share}", f"data.train_limit={given.limit or 'none'}"]
+    try:
+        spec = with_values(preset(f"{given.task}/best"), settings)
+    except ValueError as error:
+        parser.error(str(error))
+    if spec.data.validation_share == 0:
+        parser.error("--validation-share must be more than 0: these images say how good the networks are")
     data = open_dataset(spec.data)
     images, labels = data.train.values, data.train.labels
     kept, held = held_out(labels, spec.data.validation_share, spec.data.split_seed)

@@ -4,6 +4,7 @@ import io
 import json
 import statistics
 import tomllib
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -356,12 +357,21 @@ def test_the_best_epoch_is_the_most_accurate_then_the_least_lossy(here, cli, mon
 
 def test_the_last_epoch_counts_where_that_is_asked_for(here, cli, monkeypatch):
     choosing_by(monkeypatch, [0.5, 0.75, 0.25], [1, 1, 2])
-    assert cli("train", "mine.toml", "--epochs", 3, *settings("train.choose=last"), *NO_BOARD)[0] == 0
+    status, out, _ = cli("train", "mine.toml", "--epochs", 3, *settings("train.choose=last"), *NO_BOARD)
+    assert status == 0
     summary = summary_of("runs/mine")
     assert (summary["best_epoch"], summary["valid_accuracy"]) == (3, 0.25)
     assert summary["accuracy_of"] == "test set, last epoch"
+    assert "(seed 0, last epoch: 3 of 3; " in out
     theta = float(bitspike.load_run("runs/mine").layers[0].lif.theta)
     assert theta == pytest.approx(metrics("runs/mine")[2]["theta"][0])
+
+
+def test_a_network_that_diverged_is_not_the_last(here, cli, monkeypatch):
+    poisoned(monkeypatch, after=7)  # of 5 iterations an epoch
+    cli("train", "mine.toml", "--epochs", 4, *settings("train.choose=last"), *NO_BOARD)
+    summary = summary_of("runs/mine")
+    assert (summary["ended"], summary["epochs"], summary["best_epoch"]) == ("nan", 2, 1)
 
 
 def test_patience_counts_from_the_last_better_accuracy(here, cli, monkeypatch):
@@ -573,13 +583,14 @@ def test_currents_that_are_not_finite_name_the_layer_and_leave_a_summary(here, c
     assert (summary["ended"], summary["accuracy"], summary["epochs"]) == ("nan", None, 0)
 
 
-def poisoned(monkeypatch):
-    """Networks whose second layer gets infinite gradients, as one that diverges on a GPU, where lif does not check."""
-    built = runs.build_network
+def poisoned(monkeypatch, after=0):
+    """Networks whose second layer gets infinite gradients after so many iterations, as one that diverges on a GPU,
+    where lif does not check."""
+    built, iterations = runs.build_network, count()
 
     def build(spec, shape):
         net = built(spec, shape)
-        net.layers[1].synapse.bias.register_hook(lambda grad: grad + torch.inf)
+        net.layers[1].synapse.bias.register_hook(lambda grad: grad + (torch.inf if next(iterations) >= after else 0))
         return net
 
     monkeypatch.setattr(runs, "build_network", build)

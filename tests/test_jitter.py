@@ -79,6 +79,8 @@ def test_contrast_multiplies_each_image_by_its_own_factor():
     assert not found[0].equal(found[1])  # by its place in the batch
     both, _ = samples.jittered_batch(rows, Jitter(1, True, 0.3), KEY)
     assert both.equal(jittered(images[rows], Jitter(1, True), KEY) * each)
+    rest, _ = samples.jittered_batch(rows[1:], Jitter(1, True, 0.3), KEY, first_row=1)
+    assert rest.equal(both[1:])
 
 
 def test_factors_are_even_between_1_minus_and_1_plus_contrast():

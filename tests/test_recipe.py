@@ -23,6 +23,7 @@ DECAY = ("train.schedule=decay", "train.warmup=0.2")
 ALL = (
     *(*LOSS, *DECAY, "train.latent_clip=0.03", "train.average=0.8", "train.recalibrate=20", "train.epochs=2"),
     "train.harden=0.6",  # ends within the second epoch
+    "train.contrast=0.3",
 )
 
 
@@ -137,6 +138,15 @@ def test_the_average_changes_no_number_of_training(tmp_path):
     one, two = (runs.rows(tmp_path / name) for name in ("with", "without"))
     assert [row["train_loss"] for row in one] == [row["train_loss"] for row in two]
     assert [row["valid_loss"] for row in one] != [row["valid_loss"] for row in two]
+
+
+def test_contrast_is_for_training_alone(tmp_path):
+    train(tmp_path, "with")
+    train(tmp_path, "without", "train.contrast=0")
+    one, two = (runs.rows(tmp_path / name) for name in ("with", "without"))
+    assert [row["train_loss"] for row in one] != [row["train_loss"] for row in two]
+    judged = evaluate_run(tmp_path / "with", "valid", Setting()).result
+    assert judged.loss in [row["valid_loss"] for row in one]
 
 
 def test_a_decay_ends_at_nothing(tmp_path):

@@ -278,7 +278,7 @@ def _chosen(spec: Experiment) -> str:
 
 
 def _test(spec: Experiment, trainer: Trainer, test: Samples, setting: Setting, world: World) -> Evaluation:
-    """The best epoch's network on the test samples, with the thresholds that it was chosen with."""
+    """The chosen epoch's network on the test samples, with the thresholds that it was chosen with."""
     load_weights(trainer.folder.best, trainer.net)
     batch = evaluation_batch(spec.train.evaluate_batch, test)
     with cast(spec.train.precision, setting.device):

@@ -99,7 +99,7 @@ def _brief(activity: Activity) -> dict[str, Any]:
 
 
 def _by_layer(summaries: Sequence[Mapping[str, Any]], what: str) -> dict[str, float] | None:
-    """Mean over trials, of each one's best epoch on the test set."""
+    """Mean over trials, of each one's chosen epoch on the test set."""
     known = [each[what] for each in summaries if each[what] is not None]
     return {name: statistics.mean(each[name] for each in known) for name in known[0]} if known else None
 

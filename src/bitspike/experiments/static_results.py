@@ -33,7 +33,7 @@ class Trial:
 
     @property
     def chosen_on(self) -> str:
-        """What its best epoch was chosen by: "test" or "valid"."""
+        """What every epoch was judged by: "test" or "valid"."""
         return "test" if self.summary["protocol"] == "paper" else "valid"
 
     def accuracies(self) -> list[float]:

@@ -9,8 +9,8 @@ FAR = 2.0  # sigmas: further off asks for an explanation
 HEADING = (
     f"Test accuracy in percent. Sigma is a sample sigma over trials; *away* is (our mean - the paper's) / the paper's "
     f"sigma, bold beyond {FAR:g}. Protocol `paper` reports the best test epoch of each trial, `holdout` the test "
-    "accuracy of the epoch that validation samples chose. Dead: share of each layer's neurons that never fire on the "
-    "test set."
+    "accuracy of the epoch that validation samples chose; fashion/best reports its last epoch. Dead: share of each "
+    "layer's neurons that never fire on the test set."
 )
 ABLATION_HEADING = (
     "Ablations of the annealed cells: the best accuracy that each seed reaches, and the annealed cell's with the same "

@@ -87,7 +87,7 @@ class TrainConfig(Config):
         if self.choose == "last" and self.patience is not None:
             raise ValueError(
                 "train.patience stops where accuracy no longer rises, but train.choose = 'last' is for runs that end "
-                "by plan; leave one of them out"
+                "by plan; set train.patience to none, or train.choose to 'best'"
             )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(

@@ -37,7 +37,7 @@ __all__ = ["Listener", "Progress", "Trainer"]
 
 
 class Trainer:
-    """Trains `net` on `samples`, choosing the best epoch by its accuracy on `chooser`."""
+    """Trains `net` on `samples`, choosing the best epoch by its accuracy on `chooser`, or the last (`train.choose`)."""
 
     def __init__(
         self,
@@ -257,9 +257,11 @@ class Trainer:
         self._notice_silence(result.dead, whole=True)
         if result.accuracy > progress.best_accuracy:
             progress.improved_epoch = progress.epoch
-        more = (result.accuracy, -result.loss) > (progress.best_accuracy, -progress.best_loss)
-        better = more or self.config.choose == "last"
-        if better:
+        if self.config.choose == "last":
+            chosen = self.bad.found() is None  # the last that is finite
+        else:
+            chosen = (result.accuracy, -result.loss) > (progress.best_accuracy, -progress.best_loss)
+        if chosen:
             progress.best_epoch = progress.epoch
             progress.best_accuracy, progress.best_loss = result.accuracy, result.loss
         progress.iteration = 0
@@ -267,7 +269,7 @@ class Trainer:
         progress.seconds += now - self._counted_to
         progress.rows.append(row)
         if self.world.first:
-            if better:
+            if chosen:
                 self._save_best(row)
             self.folder.add_metrics(row)
         self.save()

@@ -33,7 +33,7 @@ class Progress:
     epoch: int = 0  # finished
     iteration: int = 0  # of the epoch in work
     step: int = 0  # iterations so far
-    best_epoch: int = 0  # of equally accurate ones, that with the lowest loss
+    best_epoch: int = 0  # the chosen: the most accurate, then the least lossy; or the last (train.choose)
     best_accuracy: float = -1.0
     best_loss: float = math.inf
     improved_epoch: int = 0  # the last with a better accuracy: what patience counts from
