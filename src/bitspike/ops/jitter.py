@@ -4,7 +4,7 @@ batch."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ def factors(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> Tens
     return levels(jitter.contrast, key.device)[level].view(-1, 1, 1, 1)
 
 
-@lru_cache(maxsize=64)
+@cache
 def levels(contrast: float, device: torch.device) -> Tensor:
     """The factors, `[LEVELS]` float32; kept, so that a CUDA graph finds them where they were."""
     return torch.linspace(1 - contrast, 1 + contrast, LEVELS, dtype=torch.float64).float().to(device)
