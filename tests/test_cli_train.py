@@ -629,6 +629,13 @@ def test_a_learning_rate_beyond_float32_is_refused_in_a_line(here, cli):
 # ---- Refusals
 
 
+def test_holdout_without_validation_samples_is_refused(here, cli):
+    status, _, err = cli("train", "mine.toml", *settings("data.validation_share=0"), *NO_BOARD)
+    assert status == 1
+    assert "judges epochs by these samples; give it a share, or set train.protocol to 'paper'" in err
+    assert not (here / "runs" / "mine").exists()
+
+
 def test_a_folder_with_a_run_is_not_written_over(here, cli):
     cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)
     before = (here / "runs" / "mine" / "summary.json").read_bytes()

@@ -424,6 +424,11 @@ def test_a_figure_set_by_hand_says_so():
     assert all(changed.sources[key] == MNIST.sources[key] for key in others)
 
 
+def test_a_figure_set_to_what_it_was_keeps_its_source():
+    same = [f"train.lr={MNIST.train.lr}", f"net.theta.0.start={MNIST.net.theta[0].start}", "net.clip=none"]
+    assert with_values(MNIST, same) == MNIST
+
+
 def test_a_field_without_a_source_gets_none():
     assert "train.precision" not in with_values(MNIST, ["train.precision=tf32"]).sources
 

@@ -100,7 +100,7 @@ def test_spans():
     assert span([50, 48]) == "48-50"
 
 
-def test_a_trial_that_broke_off_is_named_in_the_table():
+def test_a_trial_that_broke_off_and_another_epoch_are_named_in_the_table():
     cell = {
         **dict.fromkeys(("best", "mean", "sigma", "paper", "away", "dead")),
         "trials": 1,
@@ -108,9 +108,11 @@ def test_a_trial_that_broke_off_is_named_in_the_table():
         "seeds": [3],
         "endings": ["nan"],
         "unlike_preset": [],
+        "accuracy_of": "test set, last epoch",
     }
     text = table({"cells": {"paper": {"mnist": {"fixed": cell}}}, "ablations": {}})
     assert "- paper mnist/fixed: seed 3 ended in 'nan'" in text
+    assert "- paper mnist/fixed: the last epoch counts" in text
     assert "| - | - | - | - | - | - | - | 1 | 0 | - |" in text
 
 

@@ -149,7 +149,8 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
         return torch.arange(len(data.train)), None
     if spec.data.validation_share == 0:
         raise ValueError(
-            "data.validation_share is 0, but train.protocol = 'holdout' chooses the model by these samples"
+            "data.validation_share is 0, but train.protocol = 'holdout' judges epochs by these samples; give it a "
+            "share, or set train.protocol to 'paper'"
         )
     kept, held = held_out(data.train.labels, spec.data.validation_share, spec.data.split_seed)
     if not len(held):

@@ -199,14 +199,15 @@ def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
         else:
             raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path[:depth])} is {json.dumps(table)}")
     if isinstance(table, list) and last.isdecimal() and int(last) < len(table):
-        table[int(last)] = value
+        before, table[int(last)] = table[int(last)], value
     elif not isinstance(table, dict):
         raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {json.dumps(table)}")
     elif value is None:
-        table.pop(last, None)  # what may be none is none by default
+        before = table.pop(last, None)  # what may be none is none by default
     else:
-        table[last] = value
-    _drop_source(values, key)
+        before, table[last] = table.get(last), value
+    if before != value:
+        _drop_source(values, key)
 
 
 def _a_field(known: Sequence[str], table: str) -> str:

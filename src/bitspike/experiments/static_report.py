@@ -61,6 +61,7 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
         "seeds": [each["seed"] for each in summaries],
         **asdict(here),
         "accuracies": accuracies,
+        "accuracy_of": summaries[0]["accuracy_of"],
         "paper": paper,
         "away": distance(here, paper),
         "epochs": [each["epochs"] for each in summaries],

@@ -17,7 +17,19 @@ from bitspike.train.run_folder import Row, RunFolder, trial_folders
 
 # What is read of a run's summary.json.
 READ = (
-    *("experiment", "data", "edition", "protocol", "seed", "accuracy", "paper", "epochs", "best_epoch", "ended"),
+    *(
+        "experiment",
+        "data",
+        "edition",
+        "protocol",
+        "seed",
+        "accuracy",
+        "accuracy_of",
+        "paper",
+        "epochs",
+        "best_epoch",
+        "ended",
+    ),
     *("spikes", "dead", "unlike_preset", "warnings", "command", "versions", "seconds"),
 )
 

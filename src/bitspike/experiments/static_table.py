@@ -9,7 +9,7 @@ FAR = 2.0  # sigmas: further off asks for an explanation
 HEADING = (
     f"Test accuracy in percent. Sigma is a sample sigma over trials; *away* is (our mean - the paper's) / the paper's "
     f"sigma, bold beyond {FAR:g}. Protocol `paper` reports the best test epoch of each trial, `holdout` the test "
-    "accuracy of the epoch that validation samples chose; fashion/best reports its last epoch. Dead: share of each "
+    "accuracy of the epoch that validation samples chose, where nothing else is said below. Dead: share of each "
     "layer's neurons that never fire on the test set."
 )
 ABLATION_HEADING = (
@@ -89,19 +89,21 @@ def _ablations(tree: Mapping[str, Any]) -> list[str]:
 
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
-    """What a reader of the numbers must know: other settings than the preset's, runs that broke off."""
+    """What a reader of the numbers must know: other settings than the preset's, other epochs, runs that broke off."""
     unlike: dict[str, list[str]] = {}
-    broken = []
+    others = []
     for protocol, task, name, cell in rows_of(summary["cells"]):
         where = f"{protocol} {task}/{name}"
         known = summary["ablations"].get(protocol, {}).get(task, {}).get(name)
         if cell["unlike_preset"] and known is None:
             unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
+        if "last epoch" in cell["accuracy_of"]:
+            others.append(f"- {where}: the last epoch counts, whatever its accuracy")
         if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
-            broken.append(f"- {where}: trials of {span(cell['epochs'])} epochs are averaged")
-        broken += [
+            others.append(f"- {where}: trials of {span(cell['epochs'])} epochs are averaged")
+        others += [
             f"- {where}: seed {seed} ended in {ending!r}"
             for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)
             if ending not in ("epochs", "patience")
         ]
-    return [f"- Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + broken
+    return [f"- Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others
