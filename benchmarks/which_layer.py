@@ -42,7 +42,7 @@ class UnitScale(nn.Module):
 
 def network(real: int, steps: int, seed: int) -> SpikingNetwork:
     """The preset's, with layer `real` (from 1 on; 0: none) of real weights."""
-    spec = with_values(preset("fashion/best"), [f"net.steps={steps}", f"seed={seed}"])
+    spec = with_values(preset("fashion/best"), [f"net.steps={steps}", "net.glances=1", f"seed={seed}"])
     net = build_network(spec, (1, 28, 28))
     ThresholdAnnealing(net, spec.net.schedules(len(net.layers)))  # writes them, constant as they are
     if real:

@@ -100,6 +100,27 @@ def test_spikes_are_the_plain_modules_and_gradients_too(case, recompute, size):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize(("glances", "norm"), [(5, "step"), (9, "shared")])
+def test_glances_are_one_larger_batch(glances, norm, recompute, monkeypatch):
+    settings = {**IMAGE, "steps": 4 * glances, "glances": glances, "norm": norm}
+    net, plain = network(CONV, (1, 14, 14), **settings), plainly(network(CONV, (1, 14, 14), **settings))
+    monkeypatch.setattr(net, "_fused", lambda x: True)
+    net.recompute = recompute
+    x = batch("image", (1, 14, 14), 2)
+    seen, wanted = net.observe(x), plain.observe(x)
+    assert seen.output.spikes.shape == (4 * glances, 2, 10)
+    assert torch.equal(seen.output.spikes, wanted.output.spikes)
+    assert 0 < seen.output.spikes.mean() < 1
+    for ours, theirs in zip(seen.counts(), wanted.counts(), strict=True):
+        assert torch.equal(ours, theirs)
+    towards = rand(*seen.output.spikes.shape, seed=6) - 0.5
+    (seen.output.spikes * towards).sum().backward()
+    (wanted.output.spikes * towards).sum().backward()
+    for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
+        assert off(p.grad, q.grad) < 2 * CLOSE, name  # sums over nine times the places, that cancel
+
+
 def agree(net, plain, x, close=CLOSE):
     """The same spikes and, where the network learns, the same gradients."""
     out, hidden = outputs(net, x)

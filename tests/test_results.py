@@ -41,7 +41,7 @@ def test_their_weights_and_figures_are_of_one_run(task):
     assert round(100 * summary["accuracy"], 2) == round(cell["accuracies"][summary["seed"]], 2)
 
 
-@pytest.mark.parametrize(("task", "mean"), [("mnist", 99.41), ("fashion", 90.25)])
+@pytest.mark.parametrize(("task", "mean"), [("mnist", 99.41), ("fashion", 90.89)])
 def test_the_documented_mean_is_the_reports(task, mean):
     cells = json.loads((BEST.parent / "static" / "summary.json").read_text())["cells"]
     assert round(cells["holdout"][task]["best"]["mean"], 2) == mean

@@ -64,7 +64,7 @@ def measure_drive(net: SpikingNetwork, batch: Tensor, *, start: float = 0.5) -> 
     if not 0 < start < 1:
         raise ValueError(f"measure_drive: start must be in (0, 1), a share of the typical peak, but is {start!r}")
     steps = _require_batch(net, batch)
-    x = batch.to(next(net.parameters()).dtype)
+    x, steps = net.shown(batch.to(next(net.parameters()).dtype), steps)
     drives: list[Drive] = []
     for name, block in zip(net.neuron_names(), _copies(net), strict=True):
         peaks = _peaks(block, x, steps)

@@ -84,6 +84,7 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
         learn_beta=net.learn_beta,
         recurrent=net.recurrent,
         steps=net.steps,
+        glances=net.glances,
         init=net.init,
         generator=torch.Generator().manual_seed(mixed(spec.seed, "weights")),
         backend=net.backend,
@@ -101,6 +102,8 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     jitter = [key for key in ("shift", "mirror", "contrast") if getattr(spec.train, key)]
     if jitter and not isinstance(data.train, Images):
         raise ValueError(f"train.{jitter[0]} belongs to images, but {data.title} holds none; leave it out")
+    if spec.net.glances > 1 and not isinstance(data.train, Images):
+        raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
     if spec.train.latent_clip is not None and not spec.net.binary:
         raise ValueError("train.latent_clip bounds latent weights, but net.binary = false has none; set it to none")
     if spec.train.harden and not (spec.net.binary and isinstance(data.train, Images)):

@@ -70,6 +70,7 @@ class NetConfig(Config):
     init: Literal["torch", "released"] = "released"
     clip: Above0 | None = None  # no gradient to latent weights beyond
     steps: Positive = 100  # how long a static input is shown
+    glances: Literal[1, 5, 9] = 1  # places that an image is shown at in these steps, one after the other
     learn_beta: Truth = False
     recurrent: Truth = False
     backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"

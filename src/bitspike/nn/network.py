@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bitspike.nn import fused
 from bitspike.nn.block import Block
+from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
@@ -47,12 +48,16 @@ class SpikingNetwork(nn.Module):
             layer.dropout.layer = i  # masks drawn from one key differ by layer
         self.input_shape = input_shape
         self.steps = steps
+        self.glances = 1  # places that a static image is shown at in these steps (bitspike.nn.glances)
         self.notation = notation
         self.recompute = False  # on a GPU: keep only hidden spikes for backward, and make the rest again
         self._recordings: list[dict[str, LIFOutput]] = []
 
     def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
-        """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence."""
+        """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence.
+
+        With `glances`, an image is shown at each of these places for as many of the steps, from rest.
+        """
         if not self._recordings and self._fused(x):
             return self._run_fused(x, steps)[0]
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._recordings))[-1]
@@ -65,9 +70,10 @@ class SpikingNetwork(nn.Module):
         return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None
 
     def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, fused.HiddenSpikes]:
-        steps = self._steps(x, steps)
+        x, steps = self.shown(x, self._steps(x, steps))
         with torch.cuda.device_of(x):  # kernels are launched on the current device
-            return fused.run(self._blocks(), x, steps, recompute=self.recompute)
+            output, hidden = fused.run(self._blocks(), x, steps, recompute=self.recompute)
+        return one_after_the_other(output, self.glances), hidden
 
     def _blocks(self) -> list[Block]:
         return cast(list[Block], list(self.layers))
@@ -76,7 +82,7 @@ class SpikingNetwork(nn.Module):
         """As calling the network, with every layer's spike counts beside the output: what training looks at."""
         if self._fused(x):
             output, hidden_spikes = self._run_fused(x, steps)
-            return Observed(output, hidden_spikes.counts)
+            return Observed(output, lambda: [counted(counts, self.glances) for counts in hidden_spikes.counts()])
         *hidden, output = self.run(x, steps=steps, keep_hidden_membrane=False)
         return Observed(output, lambda: [layer.spikes.sum(0, dtype=torch.float32) for layer in hidden])
 
@@ -89,9 +95,11 @@ class SpikingNetwork(nn.Module):
         keep_hidden_membrane: bool = True,
     ) -> tuple[LIFOutput, ...]:
         """Every layer's output; `states`, one a layer, continues an earlier call exactly (streaming)."""
-        steps = self._steps(x, steps)
+        x, steps = self.shown(x, self._steps(x, steps))
         if states is None:
             states = [None] * len(self.layers)
+        elif self.glances > 1:
+            raise ValueError(f"SpikingNetwork: each of {self.glances} glances begins at rest; leave states out")
         if len(states) != len(self.layers):
             raise ValueError(f"SpikingNetwork: states must be one a layer, {len(self.layers)}, but are {len(states)}")
         if not x.is_floating_point():
@@ -104,6 +112,7 @@ class SpikingNetwork(nn.Module):
             except NotFiniteError as error:
                 raise NotFiniteError(f"{name}: {error}") from None
             x, steps = outputs[-1].spikes, None
+        outputs = [one_after_the_other(output, self.glances) for output in outputs]
         for recording in self._recordings:
             recording.update(zip(self.neuron_names(), outputs, strict=True))
         return tuple(outputs)
@@ -121,6 +130,17 @@ class SpikingNetwork(nn.Module):
             yield recording
         finally:
             self._recordings = [other for other in self._recordings if other is not recording]
+
+    def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
+        """What the layers are given: at all places, for the steps of one glance."""
+        if steps is None:
+            if self.glances > 1:
+                raise ValueError(
+                    f"SpikingNetwork: {self.glances} glances are for static images, but the input is a sequence; "
+                    "build the network with glances=1"
+                )
+            return x, None
+        return at_places(x, self.glances), steps_each("SpikingNetwork", steps, self.glances)
 
     def _steps(self, x: Tensor, steps: int | None) -> int | None:
         """The steps a static input is fed for; None for a sequence."""
@@ -156,7 +176,8 @@ class SpikingNetwork(nn.Module):
         return None
 
     def extra_repr(self) -> str:
-        return f"{self.notation!r}, input_shape={self.input_shape}, steps={self.steps}"
+        shown = f", glances={self.glances}" if self.glances > 1 else ""
+        return f"{self.notation!r}, input_shape={self.input_shape}, steps={self.steps}{shown}"
 
 
 def build(
@@ -176,6 +197,7 @@ def build(
     recurrent: bool = False,
     adaptation: Adaptation | None = None,
     steps: int = 100,
+    glances: int = 1,
     recompute: bool = False,
     init: Init = "torch",
     generator: torch.Generator | None = None,
@@ -188,13 +210,16 @@ def build(
     convolutions: statistics per step ("step"), over all time ("shared"), or none. `binary=False` gives the float32
     twin. `learn_beta` learns a decay for every neuron of Dense layers and one for each convolutional layer;
     `recurrent` gives Dense layers but the last binary recurrent weights; `adaptation` adds adaptive thresholds. `init`
-    is PyTorch's ("torch", as the paper says) or the released code's ("released"). `recompute` saves memory on a GPU:
-    only hidden spikes are kept for the backward pass, as bits, and the rest is made again.
+    is PyTorch's ("torch", as the paper says) or the released code's ("released"). With `glances` of 5 or 9 the `steps`
+    of a static image are shared out to it as it is and to it moved by a pixel, each from rest. `recompute` saves
+    memory on a GPU: only hidden spikes are kept for the backward pass, as bits, and the rest is made again.
     """
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
         raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
     require_steps("build", steps)
+    require_glances("build", glances, input_shape)
+    steps_each("build", steps, glances)
     count = len(layers)
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     betas, thetas, slopes = (
@@ -234,7 +259,7 @@ def build(
     # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
     with torch.random.fork_rng(devices=[], enabled=generator is not None):
         net = SpikingNetwork([block(i, layer) for i, layer in enumerate(layers)], input_shape, steps, notation)
-    net.recompute = recompute
+    net.recompute, net.glances = recompute, glances
     if generator is not None or init != "torch":
         initialize(net, init, generator)
     return net

@@ -46,7 +46,7 @@ def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int,
             for pair in running:
                 torch._foreach_zero_(pair)
             x, _ = samples.batch(part)
-            steps = len(net(as_input(x, weight.dtype)).spikes)
+            steps = len(net(as_input(x, weight.dtype)).spikes) // net.glances
             for norm, pair, total in zip(norms, running, sums, strict=True):
                 share = _share(steps if isinstance(norm, StepBatchNorm2d) else 1)
                 for tensor, into in zip(pair, total, strict=True):

@@ -1,0 +1,75 @@
+"""Glances: an image shown at several places, one after the other. Each is seen from rest, and all spikes count.
+
+To a network all glances are one larger batch of shorter time, so that whatever runs it need not know of them.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bitspike.ops import LIFOutput, LIFState
+
+Place = tuple[int, int]  # rows down, columns to the right
+
+_CROSS: tuple[Place, ...] = ((0, 0), (-1, 0), (0, -1), (0, 1), (1, 0))
+_CORNERS: tuple[Place, ...] = ((-1, -1), (-1, 1), (1, -1), (1, 1))
+PLACES: dict[int, tuple[Place, ...]] = {1: ((0, 0),), 5: _CROSS, 9: _CROSS + _CORNERS}
+
+
+def require_glances(where: str, glances: int, input_shape: tuple[int, ...]) -> None:
+    """1, 5 or 9, and more than 1 only of images."""
+    if glances not in PLACES:
+        raise ValueError(
+            f"{where}: glances must be 1, 5 or 9, but is {glances!r}: an image as it is, also moved by a pixel up, "
+            "left, right and down, and to the corners between"
+        )
+    if glances > 1 and len(input_shape) != 3:
+        raise ValueError(
+            f"{where}: glances are for images [channels, rows, columns], but inputs have shape {list(input_shape)}; "
+            "leave glances at 1"
+        )
+
+
+def steps_each(where: str, steps: int, glances: int) -> int:
+    """The steps of one glance, where all together take `steps`."""
+    if steps % glances:
+        raise ValueError(
+            f"{where}: steps must be a multiple of the {glances} glances, but are {steps}; "
+            f"{max(steps // glances, 1) * glances} would do"
+        )
+    return steps // glances
+
+
+def at_places(images: Tensor, glances: int) -> Tensor:
+    """`[B, C, H, W]` to `[G * B, C, H, W]`: all images at the first place, then all at the next; zeros move in."""
+    if glances == 1:
+        return images
+    rows, columns = images.shape[-2:]
+    padded = F.pad(images, [1] * 4)
+    views = [padded[..., 1 - y : 1 - y + rows, 1 - x : 1 - x + columns] for y, x in PLACES[glances]]
+    return torch.cat(views)
+
+
+def in_time(values: Tensor, glances: int) -> Tensor:
+    """`[t, G * B, ...]` to `[G * t, B, ...]`: one glance after the other."""
+    if glances == 1:
+        return values
+    each, batch = values.shape[0], values.shape[1] // glances
+    apart = values.view(each, glances, batch, *values.shape[2:])
+    return apart.transpose(0, 1).reshape(glances * each, batch, *values.shape[2:])
+
+
+def one_after_the_other(output: LIFOutput, glances: int) -> LIFOutput:
+    """A layer's output over all glances; the state is the last glance's."""
+    if glances == 1:
+        return output
+    membrane = None if output.membrane is None else in_time(output.membrane, glances)
+    last = LIFState(*(None if part is None else part[-(len(part) // glances) :] for part in output.state))  # type: ignore[arg-type]
+    return LIFOutput(in_time(output.spikes, glances), membrane, last)
+
+
+def counted(counts: Tensor, glances: int) -> Tensor:
+    """Spike counts `[G * B, ...]` of all glances added up, `[B, ...]`."""
+    return counts if glances == 1 else counts.view(glances, -1, *counts.shape[1:]).sum(0)
