@@ -76,6 +76,7 @@ def require_same_run(out, other, *but):
 SETTINGS = {
     "norm per step": [],
     "norm over time": sets("net.norm=shared"),
+    "glances": sets("net.glances=5", "net.steps=10", "net.norm=shared"),
     "sgd": sets("train.optimizer=sgd", "train.momentum=0.9", "train.weight_clip=0.5", "train.evaluate_theta=final"),
     "learnt": sets("net.learn_beta=true", "net.recurrent=true", "net.clip=1.0", "train.protocol=paper"),
     "odd batches": sets("train.batch=9", "train.evaluate_batch=3", "data.repeat=2", "net.dropout=[0.5, 0.1]"),

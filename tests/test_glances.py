@@ -38,27 +38,27 @@ def moved(image, down, right):
     return out
 
 
-def test_the_places_are_the_image_itself_and_its_neighbours():
+def test_the_places_are_the_image_itself_and_its_neighbours_in_this_order():
+    up, left, right, down = (-1, 0), (0, -1), (0, 1), (1, 0)
     assert PLACES[1] == ((0, 0),)
-    assert sorted(PLACES[5]) == sorted((y, x) for y in (-1, 0, 1) for x in (-1, 0, 1) if abs(y) + abs(x) < 2)
-    assert sorted(PLACES[9]) == sorted((y, x) for y in (-1, 0, 1) for x in (-1, 0, 1))
-    assert PLACES[5][0] == PLACES[9][0] == (0, 0)
+    assert PLACES[5] == ((0, 0), up, left, right, down)
+    assert PLACES[9] == (*PLACES[5], (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 @pytest.mark.parametrize("glances", [1, 5, 9])
 def test_images_are_moved_to_each_place(glances):
     x = images(2, size=5)
-    expected = [moved(image, *place) for place in PLACES[glances] for image in x]
+    expected = [moved(image, *place) for image in x for place in PLACES[glances]]
     assert torch.equal(at_places(x, glances), torch.stack(expected))
 
 
 def test_time_is_one_glance_after_the_other():
-    values = torch.arange(2 * 10 * 3).view(2, 10, 3)  # two steps, five glances of two samples
+    values = torch.arange(2 * 10 * 3).view(2, 10, 3)  # two steps, two samples of five glances
     ordered = in_time(values, 5)
     assert ordered.shape == (10, 2, 3)
     for glance in range(5):
         for t in range(2):
-            assert torch.equal(ordered[2 * glance + t], values[t, 2 * glance : 2 * glance + 2])
+            assert torch.equal(ordered[2 * glance + t], values[t, glance::5])
 
 
 @pytest.mark.parametrize("glances", [5, 9])
@@ -90,6 +90,12 @@ def test_gradients_are_those_of_all_places_together():
     for ours, theirs in zip(many.parameters(), one.parameters(), strict=True):
         assert ours.grad.abs().max() > 0
         torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_no_image_at_all():
+    seen = network(5, 20).eval().observe(images(0))
+    assert seen.output.spikes.shape == (20, 0, 5)
+    assert [counts.shape[0] for counts in seen.counts()] == [0, 0]
 
 
 def test_other_steps_for_a_call_are_shared_out_too():
@@ -136,6 +142,8 @@ def test_the_drive_is_that_of_all_places():
     ("options", "message"),
     [
         ({"glances": 4, "steps": 20}, "build: glances must be 1, 5 or 9, but is 4"),
+        ({"glances": 5.0, "steps": 20}, "build: glances must be 1, 5 or 9, but is 5.0"),
+        ({"glances": True, "steps": 20}, "build: glances must be 1, 5 or 9, but is True"),
         ({"glances": 9, "steps": 20}, "build: steps must be a multiple of the 9 glances, but are 20; 18 would do"),
         ({"glances": 9, "steps": 4}, "multiple of the 9 glances, but are 4; 9 would do"),
     ],
@@ -153,6 +161,19 @@ def test_glances_are_for_images():
         net(images().expand(20, 3, 1, 12, 12))
     with pytest.raises(ValueError, match="each of 5 glances begins at rest; leave states out"):
         net.run(images(), states=[None, None])
+    net.glances = 4
+    with pytest.raises(ValueError, match="SpikingNetwork: glances must be 1, 5 or 9, but is 4"):
+        net(images())
+
+
+def test_a_network_says_how_often_it_looks():
+    assert "steps=20, glances=5" in repr(network(5, 20))
+    assert "glances" not in repr(network(1, 20))
+
+
+def test_steps_that_glances_do_not_divide_are_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(ValueError, match=r"net.steps must be a multiple of net.glances, 5, but is 12; 10 would do"):
+        spec_of(tmp_path, "net.glances=5", "net.steps=12")
 
 
 def spec_of(folder, *settings):
@@ -178,7 +199,7 @@ def test_a_run_with_glances_is_another_experiment_and_comes_back_as_it_was(tmp_p
 
 def test_events_are_not_looked_at_twice(tmp_path):
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "spikes.npz", spikes=rng.random((20, 10, 30)) < 0.2, labels=np.arange(20) % 2)
-    settings = (f"data.file={tmp_path / 'spikes.npz'}", "net.notation=30Dense2", "net.glances=5")
-    with pytest.raises(ValueError, match="glances"):
+    np.savez(tmp_path / "spikes.npz", spikes=rng.random((20, 10, 1, 8, 8)) < 0.2, labels=np.arange(20) % 3)
+    settings = (f"data.file={tmp_path / 'spikes.npz'}", "net.glances=5")
+    with pytest.raises(ValueError, match=r"net.glances belongs to images, but .* holds none; set it to 1"):
         train_run(spec_of(tmp_path, *settings), tmp_path / "run", Setting())

@@ -22,7 +22,8 @@ _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never cove
 @dataclass(frozen=True, slots=True)
 class Drive:
     """How hard a layer is driven: `peaks [B, ...]`, the highest free membrane (no spike, no reset) of each neuron for
-    each sample. Up to its first spike a membrane is free, so a neuron fires for a sample if its peak reaches theta.
+    each sample (each glance, where there are several). Up to its first spike a membrane is free, so a neuron fires for
+    a sample if its peak reaches theta.
 
     `theta` is the threshold at which the layer fired into the next one when that was measured.
     """

@@ -76,6 +76,15 @@ class NetConfig(Config):
     backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"
     recompute: Truth = False  # on a GPU: keep only hidden spikes for the backward pass, make the rest again
 
+    @model_validator(mode="after")
+    def _whole_glances(self) -> Self:
+        if self.steps % self.glances:
+            raise ValueError(
+                f"net.steps must be a multiple of net.glances, {self.glances}, but is {self.steps}; "
+                f"{max(self.steps // self.glances, 1) * self.glances} would do, or net.glances = 1"
+            )
+        return self
+
     def schedules(self, layers: int) -> list[Schedule]:
         """One schedule a neuron layer."""
         thetas = self.theta if isinstance(self.theta, list) else [self.theta] * layers

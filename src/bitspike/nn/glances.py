@@ -20,7 +20,7 @@ PLACES: dict[int, tuple[Place, ...]] = {1: ((0, 0),), 5: _CROSS, 9: _CROSS + _CO
 
 def require_glances(where: str, glances: int, input_shape: tuple[int, ...]) -> None:
     """1, 5 or 9, and more than 1 only of images."""
-    if glances not in PLACES:
+    if type(glances) is not int or glances not in PLACES:
         raise ValueError(
             f"{where}: glances must be 1, 5 or 9, but is {glances!r}: an image as it is, also moved by a pixel up, "
             "left, right and down, and to the corners between"
@@ -37,39 +37,42 @@ def steps_each(where: str, steps: int, glances: int) -> int:
     if steps % glances:
         raise ValueError(
             f"{where}: steps must be a multiple of the {glances} glances, but are {steps}; "
-            f"{max(steps // glances, 1) * glances} would do"
+            f"{max(steps // glances, 1) * glances} would do, or a single glance"
         )
     return steps // glances
 
 
 def at_places(images: Tensor, glances: int) -> Tensor:
-    """`[B, C, H, W]` to `[G * B, C, H, W]`: all images at the first place, then all at the next; zeros move in."""
+    """`[B, C, H, W]` to `[B * G, C, H, W]`: the first image at all places, then the next; zeros move in.
+
+    Rows of an image lie together, so that a part of a batch is a part of this one too (several processes).
+    """
     if glances == 1:
         return images
     rows, columns = images.shape[-2:]
     padded = F.pad(images, [1] * 4)
     views = [padded[..., 1 - y : 1 - y + rows, 1 - x : 1 - x + columns] for y, x in PLACES[glances]]
-    return torch.cat(views)
+    return torch.stack(views, 1).flatten(0, 1)
 
 
 def in_time(values: Tensor, glances: int) -> Tensor:
-    """`[t, G * B, ...]` to `[G * t, B, ...]`: one glance after the other."""
+    """`[t, B * G, ...]` to `[G * t, B, ...]`: one glance after the other."""
     if glances == 1:
         return values
-    each, batch = values.shape[0], values.shape[1] // glances
-    apart = values.view(each, glances, batch, *values.shape[2:])
-    return apart.transpose(0, 1).reshape(glances * each, batch, *values.shape[2:])
+    each, rows, *rest = values.shape
+    return values.view(each, rows // glances, glances, *rest).movedim(2, 0).flatten(0, 1)
 
 
 def one_after_the_other(output: LIFOutput, glances: int) -> LIFOutput:
     """A layer's output over all glances; the state is the last glance's."""
     if glances == 1:
         return output
-    membrane = None if output.membrane is None else in_time(output.membrane, glances)
-    last = LIFState(*(None if part is None else part[-(len(part) // glances) :] for part in output.state))  # type: ignore[arg-type]
-    return LIFOutput(in_time(output.spikes, glances), membrane, last)
+    spikes, membrane, state = output
+    last = [None if part is None else part[glances - 1 :: glances] for part in state]
+    membrane = None if membrane is None else in_time(membrane, glances)
+    return LIFOutput(in_time(spikes, glances), membrane, LIFState(*last))  # type: ignore[arg-type]
 
 
 def counted(counts: Tensor, glances: int) -> Tensor:
-    """Spike counts `[G * B, ...]` of all glances added up, `[B, ...]`."""
-    return counts if glances == 1 else counts.view(glances, -1, *counts.shape[1:]).sum(0)
+    """Spike counts `[B * G, ...]` of all glances added up, `[B, ...]`."""
+    return counts if glances == 1 else counts.view(len(counts) // glances, glances, *counts.shape[1:]).sum(1)

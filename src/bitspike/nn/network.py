@@ -82,7 +82,8 @@ class SpikingNetwork(nn.Module):
         """As calling the network, with every layer's spike counts beside the output: what training looks at."""
         if self._fused(x):
             output, hidden_spikes = self._run_fused(x, steps)
-            return Observed(output, lambda: [counted(counts, self.glances) for counts in hidden_spikes.counts()])
+            glances = self.glances
+            return Observed(output, lambda: [counted(counts, glances) for counts in hidden_spikes.counts()])
         *hidden, output = self.run(x, steps=steps, keep_hidden_membrane=False)
         return Observed(output, lambda: [layer.spikes.sum(0, dtype=torch.float32) for layer in hidden])
 
@@ -133,6 +134,7 @@ class SpikingNetwork(nn.Module):
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
         """What the layers are given: at all places, for the steps of one glance."""
+        require_glances("SpikingNetwork", self.glances, self.input_shape)
         if steps is None:
             if self.glances > 1:
                 raise ValueError(

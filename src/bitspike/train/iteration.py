@@ -157,7 +157,7 @@ class Iteration:
         plan, config, world = self.plan, self.config, self.world
         plan.next()
         start, stop = world.share(size)
-        set_shard(self.net, world.shard(size))
+        set_shard(self.net, world.shard(size, self.net.glances))
         rows = plan.rows[start:stop]
         with self.watch:
             x, labels = self._batch(rows, start)

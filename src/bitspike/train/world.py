@@ -52,12 +52,12 @@ class World:
         """Which of `count` things are this process's: shares differ by one at most."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
-    def shard(self, count: int) -> Shard | None:
-        """This process's part of a batch; none where there is but one process."""
+    def shard(self, count: int, rows: int = 1) -> Shard | None:
+        """This process's part of a batch of `count` samples, `rows` each; none where there is but one process."""
         if self.size == 1:
             return None
         start, stop = self.share(count)
-        return Shard(start, stop, count, _Sum.apply)
+        return Shard(start * rows, stop * rows, count * rows, _Sum.apply)
 
     def sum_(self, tensor: Tensor) -> Tensor:
         """In place, over all processes."""
