@@ -118,7 +118,11 @@ def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or one of trials.")],
     split: Annotated[Split, typer.Option(help="Which samples; valid only where the run held some out.")] = Split.test,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Show static inputs for so many time steps (default: as in training).")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Show static inputs for so many time steps, a multiple of net.glances (default: as in training).",
+        ),
     ] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
     as_json: AsJson = False,
