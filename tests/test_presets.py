@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax
-from bitspike.experiments.assembly import build_network
+from bitspike.experiments.assembly import build_network, differences
 from bitspike.experiments.presets import TASKS, VARIANTS, preset, preset_names, preset_or_file
 from bitspike.experiments.schema import Rise, as_toml, experiment
 from bitspike.nn import StepBatchNorm2d
@@ -100,7 +100,7 @@ PUBLISHED = {
 BATCHES = {"coding": 1, "mnist": 128, "fashion": 128, "dvs128": 8, "shd": 32}
 BINS = {"dvs128": (5.0, 100, 360), "shd": (3.0, 333, None)}
 
-OURS = ["mnist/best", "fashion/best"]
+OURS = ["mnist/best", "mnist/quick", "fashion/best"]
 every_preset = pytest.mark.parametrize("name", [name for name in preset_names() if name not in OURS])
 
 
@@ -406,3 +406,13 @@ def test_our_best_is_the_papers_network_at_one_bit(name):
     assert ours.paper is None
     for key in set_in(name):
         assert ours.sources.get(key), key
+
+
+def test_quick_is_our_best_cut_down():
+    quick, best = preset("mnist/quick"), preset("mnist/best")
+    changed = {key.split(",")[0].split(" was")[0] for key in differences(best, quick, free=())}
+    assert changed == {
+        "net.steps", "train.epochs", "train.batch", "train.harden", "train.shift", "train.recalibrate"
+    }  # fmt: skip
+    images, epochs = 60_000 * (1 - quick.data.validation_share), quick.train.epochs
+    assert images * epochs * quick.net.steps < 1e6  # image steps; a laptop's CPU takes some 10,000 a second

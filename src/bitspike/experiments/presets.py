@@ -1,4 +1,4 @@
-"""The paper's cells, and our best, as experiments: one TOML file a task, every figure with its source."""
+"""The paper's cells, and our own, as experiments: one TOML file a task, every figure with its source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bitspike.experiments.schema import Experiment, experiment, read_experiment,
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's
-OURS = {"mnist": ("best",), "fashion": ("best",)}
+OURS = {"mnist": ("best", "quick"), "fashion": ("best",)}
 
 
 def _variants(task: str) -> tuple[str, ...]:
@@ -35,8 +35,9 @@ def preset(name: str) -> Experiment:
     task, variant = name.split("/")
     text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
-    values = _merged(tables["common"], tables[variant]) if variant in VARIANTS else tables[variant]
-    return experiment({"name": name, **values}, f"preset {name}")
+    values = dict(tables[variant])
+    base = values.pop("base", "common" if variant in VARIANTS else None)
+    return experiment({"name": name, **(values if base is None else _merged(tables[base], values))}, f"preset {name}")
 
 
 def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
@@ -46,9 +47,9 @@ def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
     return with_values(preset(name), settings)
 
 
-def _merged(common: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
     """Tables of both; where both have a value, the variant's."""
-    merged = dict(common)
+    merged = dict(base)
     for key, value in variant.items():
         before = merged.get(key)
         merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
