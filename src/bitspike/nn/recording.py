@@ -1,0 +1,130 @@
+"""Recording: every neuron layer's spikes and membrane, of any network that holds neurons of a known library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from bitspike.nn.access import Neurons, Recorded, neuron_layers
+from bitspike.ops import LIFOutput
+
+Layers = Iterable[tuple[str, LIFOutput]]
+
+
+class Recording(dict[str, LIFOutput | Recorded]):
+    """By layer name what the last call of the network did: `.spikes` and `.membrane`, `[T, B, ...]`."""
+
+    def __missing__(self, name: str) -> LIFOutput | Recorded:
+        if not self:
+            raise KeyError("record: nothing is recorded yet; call the network itself inside the block: net(x)")
+        raise KeyError(f"record: the network did not call a neuron layer named {name!r}; recorded: {', '.join(self)}")
+
+
+class SelfReporting(nn.Module):
+    """A module that tells its neuron layers' outputs itself, because its fast paths do not call each of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listeners: list[Callable[[Layers], object]] = []
+
+    @contextmanager
+    def _reporting_to(self, listener: Callable[[Layers], object]) -> Iterator[None]:
+        """Inside the block, tell `listener` every layer's name (within this module) and output, at each call."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners = [other for other in self._listeners if other is not listener]
+
+
+@contextmanager
+def record(net: nn.Module) -> Iterator[Recording]:
+    """A dict, filled by each call of `net` inside the block with every neuron layer's spikes and membrane, by name.
+
+    `net` is any module that holds neurons of bitspike, snnTorch or SpikingJelly, mixed too. Calls of a layer in one
+    forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict anew. What is
+    recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
+    before the reset, but after it in SpikingJelly, and None where a layer shows none.
+    """
+    recording = Recording()
+    with ExitStack() as block:
+        if isinstance(net, SelfReporting):
+            block.enter_context(net._reporting_to(recording.update))
+        else:
+            block.enter_context(_listening(net, recording))
+        yield recording
+
+
+@contextmanager
+def _listening(net: nn.Module, recording: Recording) -> Iterator[None]:
+    layers = neuron_layers("record", net)
+    heard: dict[str, list[Recorded]] = {name: [] for name in layers}
+    reporters = {name: m for name, m in net.named_modules() if isinstance(m, SelfReporting)}
+    within = tuple(f"{name}." for name in reporters)
+
+    def begin(*_: Any) -> None:
+        for calls in heard.values():
+            calls.clear()
+
+    def end(*_: Any) -> None:
+        recording.clear()
+        recording.update((name, joined(name, calls)) for name, calls in heard.items() if calls)
+        begin()
+
+    def reported(prefix: str, outputs: Layers) -> None:
+        for name, output in outputs:
+            heard[prefix + name].append(Recorded(output.spikes, output.membrane))
+
+    with ExitStack() as block:
+        for name, module in reporters.items():
+            block.enter_context(module._reporting_to(partial(reported, f"{name}.")))
+        alone = {name: neurons for name, neurons in layers.items() if not name.startswith(within)}
+        block.enter_context(listening(alone, lambda name, call: heard[name].append(call)))
+        block.callback(net.register_forward_pre_hook(begin).remove)
+        block.callback(net.register_forward_hook(end).remove)  # after the layers' own: `net` may be one itself
+        yield
+
+
+@contextmanager
+def listening(layers: dict[str, Neurons], heard: Callable[[str, Recorded], object]) -> Iterator[None]:
+    """Inside the block, every call of a layer is told: its name, and what it did."""
+    with ExitStack() as block:
+        for name, neurons in layers.items():
+            block.callback(neurons.restore)
+            block.callback(neurons.module.register_forward_pre_hook(partial(_before, neurons), with_kwargs=True).remove)
+            block.callback(neurons.module.register_forward_hook(partial(_after, name, neurons, heard)).remove)
+        yield
+
+
+def _before(neurons: Neurons, module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    return args, neurons.before_call(kwargs)
+
+
+def _after(
+    name: str, neurons: Neurons, heard: Callable[[str, Recorded], object], module: nn.Module, args: Any, result: Any
+) -> None:
+    try:
+        call = neurons.after_call(result)
+    except TypeError as error:
+        raise TypeError(f"record: {name}: {error}") from None
+    heard(name, call)
+
+
+def joined(name: str, calls: list[Recorded]) -> Recorded:
+    """The calls of a layer one after the other in time."""
+    if len(calls) == 1:
+        return calls[0]
+    shapes = {tuple(call.spikes.shape[1:]) for call in calls}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"record: {name} was called with {' and '.join(str(list(shape)) for shape in sorted(shapes))} in one forward "
+            "pass; the calls of a layer follow each other in time and must be alike, so use a layer for each place"
+        )
+    membranes = [call.membrane for call in calls if call.membrane is not None]
+    whole = torch.cat(membranes) if len(membranes) == len(calls) else None
+    return Recorded(torch.cat([call.spikes for call in calls]), whole)
