@@ -155,9 +155,7 @@ class _SpikingJelly(Neurons):
 
     @classmethod
     def recognises(cls, module: nn.Module) -> bool:
-        return _from("spikingjelly", module) and isinstance(
-            getattr(module, "v_threshold", None), (int, float, Tensor)
-        )
+        return _from("spikingjelly", module) and isinstance(getattr(module, "v_threshold", None), (int, float, Tensor))
 
     @property
     def _whole(self) -> bool:
@@ -186,6 +184,7 @@ class _SpikingJelly(Neurons):
 
 
 _LIBRARIES: tuple[type[Neurons], ...] = (_Ours, _SnnTorch, _SpikingJelly)
+_RESETS = {"spikingjelly": "reset", "snntorch": "reset_mem"}
 _OLD_STATES = frozenset({"mem", "syn", "syn_exc", "syn_inh"})  # of snnTorch before `reset_mem`
 
 
@@ -218,10 +217,11 @@ def _a(value: object) -> str:
 def set_to_rest(net: nn.Module) -> None:
     """Forget what neurons, and other modules of their libraries, hold from calls before; bitspike's hold nothing."""
     for module in net.modules():
-        if _from("spikingjelly", module) and callable(reset := getattr(module, "reset", None)):
-            reset()
-        elif _from("snntorch", module) and callable(reset := getattr(module, "reset_mem", None)):
-            reset()
-        elif _from("snntorch", module) and callable(fresh := getattr(module, "init_leaky", None)):
-            for name in _OLD_STATES & vars(module).keys():
-                setattr(module, name, fresh())
+        for library, method in _RESETS.items():
+            if _from(library, module) and callable(reset := getattr(module, method, None)):
+                reset()
+                break
+        else:
+            if _from("snntorch", module) and callable(fresh := getattr(module, "init_leaky", None)):
+                for name in _OLD_STATES & vars(module).keys():
+                    setattr(module, name, fresh())

@@ -42,6 +42,20 @@ class SelfReporting(nn.Module):
             self._listeners = [other for other in self._listeners if other is not listener]
 
 
+class _Hook(partial[Any]):
+    """A hook of a recording, known as one."""
+
+
+def stop_recording(net: nn.Module) -> None:
+    """Take all recordings off `net`, inside `unchanged` until its end."""
+    for module in net.modules():
+        if isinstance(module, SelfReporting):
+            module._listeners = []
+        for hooks in (module._forward_pre_hooks, module._forward_hooks):
+            for key in [key for key, hook in hooks.items() if isinstance(hook, _Hook)]:
+                del hooks[key]
+
+
 @contextmanager
 def record(net: nn.Module) -> Iterator[Recording]:
     """A dict, filled by each call of `net` inside the block with every neuron layer's spikes and membrane, by name.
@@ -85,8 +99,8 @@ def _listening(net: nn.Module, recording: Recording) -> Iterator[None]:
             block.enter_context(module._reporting_to(partial(reported, f"{name}.")))
         alone = {name: neurons for name, neurons in layers.items() if not name.startswith(within)}
         block.enter_context(listening(alone, lambda name, call: heard[name].append(call)))
-        block.callback(net.register_forward_pre_hook(begin).remove)
-        block.callback(net.register_forward_hook(end).remove)  # after the layers' own: `net` may be one itself
+        block.callback(net.register_forward_pre_hook(_Hook(begin)).remove)
+        block.callback(net.register_forward_hook(_Hook(end)).remove)  # after the layers' own: `net` may be one itself
         yield
 
 
@@ -96,8 +110,8 @@ def listening(layers: dict[str, Neurons], heard: Callable[[str, Recorded], objec
     with ExitStack() as block:
         for name, neurons in layers.items():
             block.callback(neurons.restore)
-            block.callback(neurons.module.register_forward_pre_hook(partial(_before, neurons), with_kwargs=True).remove)
-            block.callback(neurons.module.register_forward_hook(partial(_after, name, neurons, heard)).remove)
+            block.callback(neurons.module.register_forward_pre_hook(_Hook(_before, neurons), with_kwargs=True).remove)
+            block.callback(neurons.module.register_forward_hook(_Hook(_after, name, neurons, heard)).remove)
         yield
 
 
@@ -121,9 +135,10 @@ def joined(name: str, calls: list[Recorded]) -> Recorded:
         return calls[0]
     shapes = {tuple(call.spikes.shape[1:]) for call in calls}
     if len(shapes) > 1:
+        found = " and ".join(str(list(shape)) for shape in sorted(shapes))
         raise ValueError(
-            f"record: {name} was called with {' and '.join(str(list(shape)) for shape in sorted(shapes))} in one forward "
-            "pass; the calls of a layer follow each other in time and must be alike, so use a layer for each place"
+            f"record: {name} was called with {found} in one forward pass; "
+            "the calls of a layer follow each other in time and must be alike, so use a layer for each place"
         )
     membranes = [call.membrane for call in calls if call.membrane is not None]
     whole = torch.cat(membranes) if len(membranes) == len(calls) else None
