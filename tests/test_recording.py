@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,7 @@ from torch import Tensor, nn
 
 import bitspike
 from bitspike import LIF, BinaryLinear, LIFOutput, RecurrentLIF, build, record
-from bitspike.nn import Block
+from bitspike.nn import Block, SpikingNetwork
 from peers import VERSIONS, SnnTorch, snntorch
 
 STEPS = 7
@@ -163,6 +165,37 @@ def test_gradients_flow_through_a_recording() -> None:
     with record(net) as layers, torch.no_grad():
         net(x)
     assert not any(layer.spikes.requires_grad for layer in layers.values())
+
+
+def test_a_network_with_more_layers_than_its_blocks_shows_all() -> None:
+    class More(SpikingNetwork):
+        def __init__(self, net: SpikingNetwork) -> None:
+            super().__init__(list(net.layers), (6,), STEPS, "6-9-5")  # type: ignore[arg-type]
+            self.extra = LIF(0.5, 0.5)
+
+        def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
+            out: LIFOutput = self.extra(super().forward(x, steps=steps).spikes)
+            return out
+
+    net, x = More(build("6-9-5", theta=0.5)), sequence(6)
+    with record(net) as layers:
+        out = net(x)
+    assert list(layers) == ["layers.0.lif", "layers.1.lif", "extra"]
+    assert torch.equal(layers["extra"].spikes, out.spikes)
+    assert torch.equal(layers["layers.1.lif"].membrane, net.run(x)[1].membrane)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+@pytest.mark.parametrize("make", [lambda: build("6-9-5"), lambda: nn.Sequential(LIF(0.5, 1.0))])
+def test_a_copy_made_inside_is_not_recorded(make: Any, copied: Any) -> None:
+    net, x = make(), sequence(6)
+    with record(net) as layers:
+        other = copied(net)
+        other(x)
+        assert not layers
+        net(x[:2])
+    other(x)
+    assert {len(layer.spikes) for layer in layers.values()} == {2}
 
 
 # ---- snnTorch

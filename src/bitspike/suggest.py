@@ -69,7 +69,7 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Dri
     layers = neuron_layers("measure_drive", net)
     if not 0 < start < 1:
         raise ValueError(f"measure_drive: start must be in (0, 1), a share of the typical peak, but is {start!r}")
-    if _is_built(net):
+    if _is_built(net, layers):
         return list(_measured_by_block(net, batch, start))
     _require_content(batch)
     drives: dict[str, Drive] = {}
@@ -79,10 +79,12 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Dri
     return [drives[name] for name in layers]
 
 
-def _is_built(net: nn.Module) -> TypeGuard[SpikingNetwork]:
-    """Blocks in a row and nothing else: each layer is made once, from the spikes of the one before."""
-    plain = isinstance(net, SpikingNetwork) and type(net).forward is SpikingNetwork.forward
-    return plain and all(isinstance(layer, Block) for layer in net.layers)  # type: ignore[union-attr]
+def _is_built(net: nn.Module, layers: dict[str, Neurons]) -> TypeGuard[SpikingNetwork]:
+    """Blocks in a row and nothing else: each layer can be run alone, on the spikes of the one before."""
+    if not isinstance(net, SpikingNetwork) or net.neuron_names() != list(layers):
+        return False
+    plain = type(net).forward is SpikingNetwork.forward and type(net).run is SpikingNetwork.run
+    return plain and all(isinstance(layer, Block) for layer in net.layers)
 
 
 def _measured_by_block(net: SpikingNetwork, batch: Tensor, start: float) -> Iterator[Drive]:
@@ -100,17 +102,16 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
 
     It gets the input that it will get, whatever the thresholds of layers behind it are now.
     """
-    found: list[str] = []
-    peaks: list[Tensor] = []
+    peaks: dict[str, Tensor] = {}  # of one layer
 
     def look(name: str, call: Recorded) -> None:
-        if name in thetas or found not in ([], [name]):
+        if name in thetas or (peaks and name not in peaks):
             return
         if call.membrane is None:
             kind = type(layers[name].module).__name__
             raise ValueError(f"measure_drive: {name}, a {kind}, shows no membrane, so its drive cannot be measured")
-        found[:] = [name]
-        peaks[:] = [torch.stack((*peaks, call.membrane.amax(0))).amax(0)]
+        peak = call.membrane.amax(0)
+        peaks[name] = torch.maximum(peaks[name], peak) if name in peaks else peak
 
     with unchanged(net):
         stop_recording(net)
@@ -128,13 +129,13 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
                 neurons.silence()
         with listening(layers, look):
             net(batch)
-    if not found:
+    if not peaks:
         unused = ", ".join(name for name in layers if name not in thetas)
         raise ValueError(
             f"measure_drive: net(batch) never calls {unused}, so there is no drive to measure; "
             "take layers that are not in use out of the network"
         )
-    return found[0], peaks[0]
+    return peaks.popitem()
 
 
 def _as_in_training(net: nn.Module) -> None:

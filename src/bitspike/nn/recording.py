@@ -41,9 +41,24 @@ class SelfReporting(nn.Module):
         finally:
             self._listeners = [other for other in self._listeners if other is not listener]
 
+    def neuron_names(self) -> list[str]:
+        """The module names of the layers that it tells of."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is not listened to."""
+        return vars(self) | {"_listeners": []}
+
 
 class _Hook(partial[Any]):
-    """A hook of a recording, known as one."""
+    """A hook of a recording, known as one; on a copy of the network it does nothing."""
+
+    def __reduce__(self) -> Any:
+        return _Hook, (_nothing,)
+
+
+def _nothing(*_: Any) -> None:
+    pass
 
 
 def stop_recording(net: nn.Module) -> None:
@@ -67,19 +82,19 @@ def record(net: nn.Module) -> Iterator[Recording]:
     """
     recording = Recording()
     with ExitStack() as block:
-        if isinstance(net, SelfReporting):
+        layers = neuron_layers("record", net)
+        if isinstance(net, SelfReporting) and net.neuron_names() == list(layers):
             block.enter_context(net._reporting_to(recording.update))
         else:
-            block.enter_context(_listening(net, recording))
+            block.enter_context(_listening(net, layers, recording))
         yield recording
 
 
 @contextmanager
-def _listening(net: nn.Module, recording: Recording) -> Iterator[None]:
-    layers = neuron_layers("record", net)
+def _listening(net: nn.Module, layers: dict[str, Neurons], recording: Recording) -> Iterator[None]:
     heard: dict[str, list[Recorded]] = {name: [] for name in layers}
-    reporters = {name: m for name, m in net.named_modules() if isinstance(m, SelfReporting)}
-    within = tuple(f"{name}." for name in reporters)
+    reporters = {f"{name}." if name else "": m for name, m in net.named_modules() if isinstance(m, SelfReporting)}
+    reported = {prefix + name for prefix, module in reporters.items() for name in module.neuron_names()}
 
     def begin(*_: Any) -> None:
         for calls in heard.values():
@@ -90,14 +105,14 @@ def _listening(net: nn.Module, recording: Recording) -> Iterator[None]:
         recording.update((name, joined(name, calls)) for name, calls in heard.items() if calls)
         begin()
 
-    def reported(prefix: str, outputs: Layers) -> None:
+    def report(prefix: str, outputs: Layers) -> None:
         for name, output in outputs:
-            heard[prefix + name].append(Recorded(output.spikes, output.membrane))
+            heard.setdefault(prefix + name, []).append(Recorded(output.spikes, output.membrane))
 
     with ExitStack() as block:
-        for name, module in reporters.items():
-            block.enter_context(module._reporting_to(partial(reported, f"{name}.")))
-        alone = {name: neurons for name, neurons in layers.items() if not name.startswith(within)}
+        for prefix, module in reporters.items():
+            block.enter_context(module._reporting_to(partial(report, prefix)))
+        alone = {name: neurons for name, neurons in layers.items() if name not in reported}
         block.enter_context(listening(alone, lambda name, call: heard[name].append(call)))
         block.callback(net.register_forward_pre_hook(_Hook(begin)).remove)
         block.callback(net.register_forward_hook(_Hook(end)).remove)  # after the layers' own: `net` may be one itself
