@@ -1,10 +1,10 @@
-"""Trying a network out without a trace: what its forward pass changes is undone, bit for bit."""
+"""Trying a network out without a trace: what a forward pass, or its mode, changes is undone, bit for bit."""
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -61,3 +61,15 @@ def _hold_clones(holder: dict[str, Any], clones: dict[int, Tensor]) -> None:
                 clone = value.detach().clone(memory_format=torch.preserve_format)
                 clones[id(value)] = nn.Parameter(clone, False) if isinstance(value, nn.Parameter) else clone
             holder[name] = clones[id(value)]
+
+
+def evaluation_mode(net: nn.Module) -> Callable[[], None]:
+    """`net.eval()`; calling what it gives puts every module back in its own mode: a frozen batch norm stays frozen."""
+    modes = [(module, module.training) for module in net.modules()]
+    net.eval()
+
+    def back() -> None:
+        for module, training in modes:
+            module.training = training
+
+    return back
