@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import random
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -343,6 +344,25 @@ def test_a_backward_pass_that_waits_can_still_be_made() -> None:
     loss = net(x).sum()
     suggest_schedules(net, x, iterations=10)
     loss.backward()
+
+
+def test_compiled_parts_of_a_network_stay_as_they_were() -> None:
+    class Scripted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                self.norm = torch.jit.script(nn.BatchNorm1d(6))
+            self.lif = LIF()
+
+        def forward(self, x: Tensor) -> Any:
+            return self.lif(self.norm(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
+
+    net = Scripted().eval()
+    before = copy.deepcopy(net.state_dict())
+    measure_drive(net, sequence(6))
+    assert_equal(net.state_dict(), before)
+    assert not net.norm.training
 
 
 # ---- Errors

@@ -28,6 +28,9 @@ def unchanged(net: nn.Module) -> Iterator[None]:
             undo.callback(numpy.random.set_state, numpy.random.get_state())
         for module in net.modules():
             if isinstance(module, torch.jit.ScriptModule):  # its tensors are not Python's to replace
+                undo.callback(setattr, module, "training", module.training)
+                for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+                    undo.callback(tensor.detach().copy_, tensor.detach().clone())
                 continue
             attributes = vars(module)
             undo.callback(_refill, attributes, dict(attributes))
