@@ -414,6 +414,11 @@ def test_any_module_with_neurons_can_be_annealed():
     assert annealing.thresholds() == {"1": 1.5, "2.0": 1.5, "3": 1.5}
 
 
+def test_a_class_instead_of_a_network_is_told():
+    with pytest.raises(TypeError, match=r"ThresholdAnnealing: net must be a torch\.nn\.Module, but is the class LIF"):
+        ThresholdAnnealing(LIF, Constant(1.0))
+
+
 def test_a_bare_layer_can_be_annealed():
     layer = LIF()
     ThresholdAnnealing(layer, Constant(3.0))

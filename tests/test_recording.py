@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import bitspike
 from bitspike import LIF, BinaryLinear, LIFOutput, RecurrentLIF, build, record
 from bitspike.nn import Block, SpikingNetwork
+from bitspike.suggest import measure_drive
 from peers import VERSIONS, SnnTorch, snntorch
 
 STEPS = 7
@@ -377,6 +378,8 @@ def test_a_layer_called_in_two_places_is_told() -> None:
     with pytest.raises(ValueError, match=says), record(net):
         net(sequence(6))
     net(sequence(6))
+    with pytest.raises(ValueError, match=says.replace("record", "measure_drive")):
+        measure_drive(net, sequence(6))
 
 
 def test_it_is_public() -> None:

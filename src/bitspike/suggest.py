@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.access import NEVER, Neurons, Recorded, neuron_layers, set_to_rest
 from bitspike.nn.block import Block
-from bitspike.nn.recording import listening, stop_recording
+from bitspike.nn.recording import listening, require_alike, stop_recording
 from bitspike.nn.unchanged import unchanged
 from bitspike.schedules import Constant, Relax, Schedule
 
@@ -110,8 +110,9 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
         if call.membrane is None:
             kind = type(layers[name].module).__name__
             raise ValueError(f"measure_drive: {name}, a {kind}, shows no membrane, so its drive cannot be measured")
-        peak = call.membrane.amax(0)
-        peaks[name] = torch.maximum(peaks[name], peak) if name in peaks else peak
+        calls = [peaks[name][None], call.membrane] if name in peaks else [call.membrane]
+        require_alike(f"measure_drive: {name}", calls)
+        peaks[name] = torch.cat([each.amax(0, keepdim=True) for each in calls]).amax(0)
 
     with unchanged(net):
         stop_recording(net)
@@ -127,7 +128,7 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
                 neurons.write(thetas[name], initial=thetas[name])
             else:
                 neurons.silence()
-        with listening(layers, look):
+        with listening("measure_drive", layers, look):
             net(batch)
     if not peaks:
         unused = ", ".join(name for name in layers if name not in thetas)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bitspike.nn.access import Neurons, Recorded, neuron_layers
 from bitspike.ops import LIFOutput
@@ -113,20 +113,24 @@ def _listening(net: nn.Module, layers: dict[str, Neurons], recording: Recording)
         for prefix, module in reporters.items():
             block.enter_context(module._reporting_to(partial(report, prefix)))
         alone = {name: neurons for name, neurons in layers.items() if name not in reported}
-        block.enter_context(listening(alone, lambda name, call: heard[name].append(call)))
+        block.enter_context(listening("record", alone, lambda name, call: heard[name].append(call)))
         block.callback(net.register_forward_pre_hook(_Hook(begin)).remove)
         block.callback(net.register_forward_hook(_Hook(end)).remove)  # after the layers' own: `net` may be one itself
         yield
 
 
 @contextmanager
-def listening(layers: dict[str, Neurons], heard: Callable[[str, Recorded], object]) -> Iterator[None]:
-    """Inside the block, every call of a layer is told: its name, and what it did."""
+def listening(where: str, layers: dict[str, Neurons], heard: Callable[[str, Recorded], object]) -> Iterator[None]:
+    """Inside the block, every call of a layer is told: its name, and what it did. `where` listens."""
     with ExitStack() as block:
         for name, neurons in layers.items():
             block.callback(neurons.restore)
             block.callback(neurons.module.register_forward_pre_hook(_Hook(_before, neurons), with_kwargs=True).remove)
-            block.callback(neurons.module.register_forward_hook(_Hook(_after, name, neurons, heard)).remove)
+            block.callback(
+                neurons.module.register_forward_hook(
+                    _Hook(_after, f"{where}: {name}", neurons, partial(heard, name))
+                ).remove
+            )
         yield
 
 
@@ -135,26 +139,31 @@ def _before(neurons: Neurons, module: nn.Module, args: Any, kwargs: dict[str, An
 
 
 def _after(
-    name: str, neurons: Neurons, heard: Callable[[str, Recorded], object], module: nn.Module, args: Any, result: Any
+    where: str, neurons: Neurons, heard: Callable[[Recorded], object], module: nn.Module, args: Any, result: Any
 ) -> None:
     try:
         call = neurons.after_call(result)
     except TypeError as error:
-        raise TypeError(f"record: {name}: {error}") from None
-    heard(name, call)
+        raise TypeError(f"{where}: {error}") from None
+    heard(call)
+
+
+def require_alike(where: str, calls: Iterable[Tensor]) -> None:
+    """One shape of a step in all calls of a layer."""
+    shapes = {tuple(call.shape[1:]) for call in calls}
+    if len(shapes) > 1:
+        found = " and ".join(str(list(shape)) for shape in sorted(shapes))
+        raise ValueError(
+            f"{where} was called with {found} in one forward pass; the calls of a layer follow each other in time "
+            "and must be alike, so use a layer for each place"
+        )
 
 
 def joined(name: str, calls: list[Recorded]) -> Recorded:
     """The calls of a layer one after the other in time."""
     if len(calls) == 1:
         return calls[0]
-    shapes = {tuple(call.spikes.shape[1:]) for call in calls}
-    if len(shapes) > 1:
-        found = " and ".join(str(list(shape)) for shape in sorted(shapes))
-        raise ValueError(
-            f"record: {name} was called with {found} in one forward pass; "
-            "the calls of a layer follow each other in time and must be alike, so use a layer for each place"
-        )
+    require_alike(f"record: {name}", [call.spikes for call in calls])
     membranes = [call.membrane for call in calls if call.membrane is not None]
     whole = torch.cat(membranes) if len(membranes) == len(calls) else None
     return Recorded(torch.cat([call.spikes for call in calls]), whole)
