@@ -303,6 +303,19 @@ def test_spikingjelly_in_both_modes(jelly: ModuleType, kind: str, mode: str, res
     assert node.v_seq is None
 
 
+def test_two_recordings_of_spikingjelly_see_the_same(jelly: ModuleType) -> None:
+    net, x = nn.Sequential(jelly.LIFNode(step_mode="m", v_threshold=0.6)), sequence(6)
+    with record(net) as outer, record(net) as inner:
+        for _ in range(2):
+            with pytest.raises(AttributeError, match="dtype"):
+                net([x[0]])
+            net[0].reset()
+            net(x)
+    assert outer["0"].membrane is not None
+    assert_recorded(inner["0"], outer["0"].spikes, outer["0"].membrane)
+    assert net[0].store_v_seq is False
+
+
 def test_a_sequence_that_spikingjelly_stores_itself_stays(jelly: ModuleType) -> None:
     net = nn.Sequential(jelly.LIFNode(step_mode="m", store_v_seq=True))
     with record(net) as layers:

@@ -7,6 +7,7 @@ in `_LIBRARIES`; annealing, recording and the measured drive then take its layer
 from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -148,10 +149,11 @@ class _SpikingJelly(Neurons):
     """SpikingJelly: a call is a step (step_mode "s") or all of them ("m"); its membrane `v` is that after the reset."""
 
     attribute = "v_threshold"
+    _storing: ClassVar[WeakKeyDictionary[nn.Module, int]] = WeakKeyDictionary()  # how many need `v_seq` of a layer
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
-        self._lent = False  # whether `store_v_seq` is switched on by us
+        self._needs = False
 
     @classmethod
     def recognises(cls, module: nn.Module) -> bool:
@@ -162,8 +164,10 @@ class _SpikingJelly(Neurons):
         return getattr(self.module, "step_mode", "s") == "m"
 
     def before_call(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        if self._whole and getattr(self.module, "store_v_seq", True) is False:
-            self.module.store_v_seq = self._lent = True
+        needed = self._storing.get(self.module, 0)
+        if self._whole and not self._needs and (needed or getattr(self.module, "store_v_seq", True) is False):
+            self._needs = self.module.store_v_seq = True
+            self._storing[self.module] = needed + 1
         return kwargs
 
     def after_call(self, result: Any) -> Recorded:
@@ -175,8 +179,13 @@ class _SpikingJelly(Neurons):
         return Recorded(result, membrane) if self._whole else _one_step(result, membrane)
 
     def restore(self) -> None:
-        if self._lent:
-            self.module.store_v_seq = self._lent = False
+        if not self._needs:
+            return
+        self._needs, left = False, self._storing.pop(self.module) - 1
+        if left:  # another recording has not read it yet
+            self._storing[self.module] = left
+        else:
+            self.module.store_v_seq = False
 
     @property
     def rest(self) -> float:

@@ -80,13 +80,12 @@ def record(net: nn.Module) -> Iterator[Recording]:
     recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
     before the reset, but after it in SpikingJelly, and None where a layer shows none.
     """
-    recording = Recording()
-    with ExitStack() as block:
-        layers = neuron_layers("record", net)
-        if isinstance(net, SelfReporting) and net.neuron_names() == list(layers):
-            block.enter_context(net._reporting_to(recording.update))
-        else:
-            block.enter_context(_listening(net, layers, recording))
+    recording, layers = Recording(), neuron_layers("record", net)
+    if isinstance(net, SelfReporting) and net.neuron_names() == list(layers):
+        block = net._reporting_to(recording.update)
+    else:
+        block = _listening(net, layers, recording)
+    with block:
         yield recording
 
 
@@ -125,12 +124,10 @@ def listening(where: str, layers: dict[str, Neurons], heard: Callable[[str, Reco
     with ExitStack() as block:
         for name, neurons in layers.items():
             block.callback(neurons.restore)
-            block.callback(neurons.module.register_forward_pre_hook(_Hook(_before, neurons), with_kwargs=True).remove)
-            block.callback(
-                neurons.module.register_forward_hook(
-                    _Hook(_after, f"{where}: {name}", neurons, partial(heard, name))
-                ).remove
-            )
+            before = _Hook(_before, neurons)
+            after = _Hook(_after, f"{where}: {name}", neurons, partial(heard, name))
+            block.callback(neurons.module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            block.callback(neurons.module.register_forward_hook(after).remove)
         yield
 
 
