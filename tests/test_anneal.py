@@ -5,11 +5,14 @@ import pickle
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from bitspike import (
     LIF,
+    Adaptation,
     AdaptiveLIF,
     BinaryLinear,
     Constant,
@@ -19,6 +22,7 @@ from bitspike import (
     ThresholdAnnealing,
     build,
     count_loss,
+    lif,
 )
 from bitspike.experiments import coding
 from bitspike.experiments.coding_cases import CASES
@@ -97,14 +101,37 @@ def test_the_shipped_loop_steps_the_optimizer_and_then_the_threshold(monkeypatch
     assert history.theta.tolist() == [as_float32(CASES["annealed"].theta(k)) for k in range(3)]
 
 
-@pytest.mark.parametrize("kind", ["reference", "torch", "auto"])
-def test_a_threshold_step_between_forward_and_backward_is_an_error(kind):
-    net = two_layers(backend=kind)
+ORDER = r"modified by an inplace .*; call annealing\.step\(\) after optimizer\.step\(\), .* before loss\.backward\(\)"
+
+
+def refuses_a_step_before_backward(net, x):
     annealing = ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3))
-    loss = net(torch.rand(4, 6)).spikes.sum()
+    loss = net(x).membrane.sum()
     annealing.step()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match=ORDER) as told:
         loss.backward()
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("center", ["initial", "current"])
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_threshold_step_between_forward_and_backward_says_the_order(backend, binary, center):
+    refuses_a_step_before_backward(
+        two_layers(backend=backend, binary=binary, surrogate_center=center), torch.rand(4, 6)
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"recurrent": True}, {"adaptation": Adaptation(0.9, 1.8)}])
+@pytest.mark.parametrize("steps", [(), (5,)])
+def test_a_step_before_backward_says_the_order_whatever_backend_is_picked(options, steps):
+    refuses_a_step_before_backward(two_layers(**options), torch.ones(*steps, 4, 6))
+
+
+def test_another_error_of_saved_tensors_is_pytorchs_own():
+    out = lif(torch.rand(3, 2, 4, requires_grad=True), beta=0.9, theta=1.0, slope=5.0).membrane.sum()
+    out.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.backward()
 
 
 def test_creating_it_writes_the_start():
@@ -206,6 +233,158 @@ def test_a_step_after_finish_goes_on_where_training_was():
     assert annealing.thresholds()["layers.0.lif"] == 1.0
 
 
+# ---- For a while
+
+
+def held(net):
+    """Threshold and center of the surrogate of every layer, as they are in memory."""
+    return [(layer.lif.theta.item(), layer.lif.theta_grad.item()) for layer in net.layers]
+
+
+@pytest.mark.parametrize("center", ["initial", "current"])
+def test_a_block_goes_back_to_the_schedule(center):
+    net = two_layers(surrogate_center=center)
+    annealing = ThresholdAnnealing(net, Relax(0.5, 2.0, 0.3))
+    annealing.step()
+    before = held(net)
+    with annealing.finish():
+        assert held(net) == [(2.0, 2.0 if center == "current" else 0.5)] * 2
+    assert held(net) == before
+
+
+def test_a_block_after_finish_for_good_leaves_it_finished():
+    annealing = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.01))
+    annealing.step()
+    annealing.finish()
+    with annealing.finish():
+        pass
+    assert set(annealing.thresholds().values()) == {2.0}
+    assert annealing.state_dict()["finished"]
+
+
+def test_finish_for_good_inside_a_block_holds_after_it():
+    annealing = ThresholdAnnealing(two_layers(), Relax(0.5, 2.0, 0.01))
+    with annealing.finish():
+        annealing.finish()
+    assert set(annealing.thresholds().values()) == {2.0}
+
+
+def test_a_block_inside_a_block_leaves_the_outer_one():
+    annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
+    with annealing.finish():
+        with annealing.finish():
+            pass
+        assert set(annealing.thresholds().values()) == {1.5}
+    assert set(annealing.thresholds().values()) == {0.5}
+
+
+def test_an_error_ends_a_block():
+    annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
+    with pytest.raises(ZeroDivisionError), annealing.finish(), annealing.finish():
+        1 / 0  # noqa: B018
+    assert set(annealing.thresholds().values()) == {0.5}
+
+
+def test_a_step_inside_a_block_counts_and_is_seen_after_it():
+    annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
+    with annealing.finish():
+        annealing.step()
+        annealing.passed(2)
+        assert set(annealing.thresholds().values()) == {1.5}
+    assert annealing.steps_taken == 3
+    assert set(annealing.thresholds().values()) == {1.25}
+
+
+def test_one_finish_can_be_entered_again():
+    annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
+    finished = annealing.finish()
+    for _ in range(2):
+        with finished:
+            assert set(annealing.thresholds().values()) == {1.5}
+        assert set(annealing.thresholds().values()) == {0.5}
+        assert not annealing.state_dict()["finished"]
+
+
+def test_a_state_saved_inside_a_block_resumes_as_training_goes_on():
+    schedule = Relax(0.5, 2.0, 0.3)
+    net = two_layers()
+    annealing = ThresholdAnnealing(net, schedule)
+    annealing.step()
+    with annealing.finish():
+        saved, weights = annealing.state_dict(), copying.deepcopy(net.state_dict())
+    other_net = two_layers()
+    other_net.load_state_dict(weights)  # holds the final thresholds
+    other = ThresholdAnnealing(other_net, schedule)
+    other.load_state_dict(saved)
+    assert held(other_net) == held(net)
+    assert train(other_net, other, 3) == train(net, annealing, 3)
+
+
+def test_a_state_loaded_inside_a_block_is_seen_after_it():
+    schedule = Linear(0.5, 1.5, 4)
+    saved = ThresholdAnnealing(two_layers(), schedule)
+    saved.passed(2)
+    annealing = ThresholdAnnealing(two_layers(), schedule)
+    with annealing.finish():
+        annealing.load_state_dict(saved.state_dict())
+        assert set(annealing.thresholds().values()) == {1.5}
+    assert set(annealing.thresholds().values()) == {1.0}
+
+
+@pytest.mark.parametrize("copied", [copying.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+def test_a_copy_made_inside_a_block_is_not_in_it(copied):
+    net = two_layers()
+    annealing = ThresholdAnnealing(net, Linear(0.5, 1.5, 4))
+    with annealing.finish():
+        other_net, other = copied((net, annealing))
+        other.step()
+    assert held(other_net) == [(0.75, 0.5)] * 2
+
+
+class Expected:
+    """What thresholds should be, in the fewest words: a count, whether for good, and how many blocks are open."""
+
+    def __init__(self):
+        self.step, self.for_good, self.blocks = 0, False, 0
+
+    def theta(self, schedule):
+        return schedule.final if self.for_good or self.blocks else schedule(self.step)
+
+
+@given(st.lists(st.sampled_from(["step", "passed", "finish", "enter", "again", "leave", "save", "load"]), max_size=30))
+def test_any_order_of_steps_blocks_and_states_is_as_expected(acts):
+    schedules, net = [Relax(0.5, 2.0, 0.3), Linear(1.0, 3.0, 7)], two_layers(surrogate_center="current")
+    annealing, expected = ThresholdAnnealing(net, schedules), Expected()
+    opened, known, saved = [], [], (annealing.state_dict(), 0, False)
+    for act in acts:
+        if act in ("step", "passed"):
+            if act == "passed":  # as a training step that writes the thresholds itself
+                for buffer, value in zip(annealing.buffers(), annealing.values(expected.step + 1), strict=True):
+                    buffer.fill_(value)
+            getattr(annealing, act)()
+            expected.step, expected.for_good = expected.step + 1, False
+        elif act == "finish":
+            annealing.finish()
+            expected.for_good = True
+        elif act == "enter" or (act == "again" and known):
+            if act == "enter":
+                known.append(annealing.finish())
+            opened.append(known[-1])
+            opened[-1].__enter__()
+            expected.blocks += 1
+        elif act == "leave" and opened:
+            opened.pop().__exit__(None, None, None)
+            expected.blocks -= 1
+        elif act == "save":
+            saved = (annealing.state_dict(), expected.step, expected.for_good)
+        elif act == "load":
+            annealing.load_state_dict(saved[0])
+            _, expected.step, expected.for_good = saved
+        thetas = [as_float32(expected.theta(schedule)) for schedule in schedules]
+        assert held(net) == [(theta, theta) for theta in thetas]
+        assert (annealing.steps_taken, annealing.state_dict()["finished"]) == (expected.step, expected.for_good)
+
+
 # ---- Which layers
 
 
@@ -233,6 +412,11 @@ def test_any_module_with_neurons_can_be_annealed():
     annealing = ThresholdAnnealing(net, Linear(1.0, 2.0, 2))
     annealing.step()
     assert annealing.thresholds() == {"1": 1.5, "2.0": 1.5, "3": 1.5}
+
+
+def test_a_class_instead_of_a_network_is_told():
+    with pytest.raises(TypeError, match=r"ThresholdAnnealing: net must be a torch\.nn\.Module, but is the class LIF"):
+        ThresholdAnnealing(LIF, Constant(1.0))
 
 
 def test_a_bare_layer_can_be_annealed():

@@ -259,6 +259,46 @@ class TestMixedNetworks:
         with pytest.raises(ValueError, match="saved with other schedules"):
             ThresholdAnnealing(fresh, Relax(1.0, 4.0, 0.25)).load_state_dict(state)
 
+    def test_a_block_shows_the_final_values_and_goes_back(self, mixed: nn.ModuleDict) -> None:
+        annealing = ThresholdAnnealing(mixed, RISE)
+        annealing.step()
+        with annealing.finish():
+            with annealing.finish():
+                pass
+            assert set(annealing.thresholds().values()) == {3.0}
+            annealing.step()
+        assert_follows(annealing)
+        annealing.finish()
+        with annealing.finish():
+            pass
+        assert set(annealing.thresholds().values()) == {3.0}
+
+    def test_a_threshold_step_before_backward_changes_no_gradient_of_theirs(self, jelly: ModuleType) -> None:
+        """Unlike bitspike's layers, which refuse it, they keep what backward needs; so nothing has to be said."""
+
+        def gradients(net: nn.Module, *, early: bool) -> list[Tensor]:
+            annealing = ThresholdAnnealing(net, RISE)
+            net.zero_grad()
+            loss = torch.stack([net(x) for x in torch.rand(5, 3, 6, generator=torch.Generator().manual_seed(0))]).sum()
+            if early:
+                annealing.step()
+            loss.backward()
+            return [p.grad.clone() for p in net.parameters() if p.grad is not None]
+
+        for make in (
+            lambda: snntorch("1.0.0").leaky(0.9, 1.0, 5.0, init_hidden=True),
+            lambda: snntorch("1.0.0").leaky(0.9, 1.0, 5.0, init_hidden=True, learn_threshold=True),
+            jelly.LIFNode,
+            lambda: jelly.LIFNode(detach_reset=True, v_reset=None),
+        ):
+            late, early = (
+                gradients(nn.Sequential(nn.Linear(6, 4), make()), early=early)
+                for early in (False, True)
+                if torch.manual_seed(0)
+            )
+            assert late[0].abs().sum() > 0
+            assert all(torch.equal(a, b) for a, b in zip(late, early, strict=True))
+
 
 def assert_close(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
     assert (ours - theirs).abs().max() <= tolerance * theirs.abs().max()

@@ -5,6 +5,7 @@ import torch
 
 import bitspike
 from bitspike import Adaptation, Relax, ThresholdAnnealing, lif
+from bitspike.suggest import measure_drive
 
 pytestmark = [
     pytest.mark.gpu,
@@ -57,3 +58,28 @@ def test_annealing_writes_into_the_buffer_on_the_device():
     annealing.step()
     assert net.layers[0].lif.theta.data_ptr() == where
     assert annealing.thresholds() == {"layers.0.lif": 5.0, "layers.1.lif": 5.0}
+
+
+def test_a_step_before_backward_says_the_order_of_a_fused_network_too():
+    net = bitspike.build("4Conv3-AP2-36Dense10", (1, 8, 8), norm="step").cuda()
+    x = torch.rand(5, 1, 8, 8, device="cuda")
+    assert net.unfused(x) is None
+    annealing = ThresholdAnnealing(net, Relax(2.0, 8.0, 0.5))
+    loss = net(x).spikes.sum()
+    annealing.step()
+    with pytest.raises(RuntimeError, match=r"call annealing\.step\(\) after optimizer\.step\(\)"):
+        loss.backward()
+
+
+def test_a_fused_network_inside_another_module_is_recorded_and_measured():
+    net = bitspike.build("6-9-5", theta=1.0, steps=20, init="released").cuda()
+    x = torch.rand(16, 6, device="cuda")
+    whole = torch.nn.Sequential(torch.nn.Identity(), net)
+    with bitspike.record(whole) as layers:
+        whole(x)
+    for name, wanted in zip(net.neuron_names(), net.run(x), strict=True):
+        assert torch.equal(layers[f"1.{name}"].membrane, wanted.membrane)
+    state = torch.cuda.get_rng_state()
+    for one, other in zip(measure_drive(net, x), measure_drive(whole, x), strict=True):
+        torch.testing.assert_close(one.peaks, other.peaks)
+    assert torch.equal(torch.cuda.get_rng_state(), state)

@@ -178,9 +178,11 @@ def test_a_wrong_batch_is_refused(batch, says):
         suggest_schedules(conv(), batch, iterations=10)
 
 
-def test_only_networks_of_build_can_be_measured():
-    with pytest.raises(TypeError, match="SpikingNetwork"):
+def test_a_network_without_neurons_is_told():
+    with pytest.raises(ValueError, match=r"measure_drive: the network has no neuron layer; bitspike's LIF"):
         suggest_schedules(nn.Linear(3, 2), torch.ones(2, 3), iterations=10)
+    with pytest.raises(TypeError, match=r"measure_drive: net must be a torch\.nn\.Module, but is a function"):
+        measure_drive(images, torch.ones(2, 3))
 
 
 def test_a_layer_that_is_never_driven_is_named():

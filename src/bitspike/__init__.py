@@ -13,6 +13,7 @@ from bitspike.nn import (
     SpikingNetwork,
     build,
     initialize,
+    record,
 )
 from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
 from bitspike.schedules import Constant, Linear, Relax, Schedule
@@ -48,6 +49,7 @@ __all__ = [
     "lif",
     "load_run",
     "poisson",
+    "record",
     "suggest_schedules",
     "trace_loss",
 ]

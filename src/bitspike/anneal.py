@@ -4,86 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from bitspike.nn import LIF
+from bitspike.nn.access import neuron_layers
 from bitspike.schedules import Schedule
-
-
-class _Ours:
-    """A bitspike layer: the surrogate's center is kept beside the threshold."""
-
-    @staticmethod
-    def read(module: Any) -> float:
-        return float(module.theta)
-
-    @staticmethod
-    def write(module: Any, theta: float, initial: float) -> None:
-        module.set_theta(theta, initial=initial)
-
-    @staticmethod
-    def buffers(module: Any) -> list[Tensor]:
-        return [module.theta, *([module.theta_grad] if module.surrogate_center == "current" else [])]
-
-
-class _Attribute:
-    """A peer's layer: a number or tensor under some name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def read(self, module: Any) -> float:
-        value = getattr(module, self.name)
-        return float(value.detach().float().mean()) if isinstance(value, Tensor) else float(value)
-
-    @torch.no_grad()
-    def write(self, module: Any, theta: float, initial: float) -> None:
-        value = getattr(module, self.name)
-        if not isinstance(value, Tensor):
-            setattr(module, self.name, theta)
-            return
-        if not value.is_floating_point():  # snnTorch keeps threshold=1 as a whole number
-            setattr(module, self.name, value.float())
-        getattr(module, self.name).fill_(theta)  # in place: a learnable threshold stays the optimizer's parameter
-
-    def buffers(self, module: Any) -> list[Tensor]:
-        value = getattr(module, self.name)
-        if not isinstance(value, Tensor):
-            raise ValueError(
-                f"ThresholdAnnealing: the {self.name} of a {type(module).__name__} must be a tensor to be written by "
-                f"others, but is {value!r}; call step() instead"
-            )
-        return [value]
-
-
-_Access = _Ours | _Attribute
-
-
-def _libraries(module: nn.Module) -> set[str]:
-    """The top-level packages that a module's class and its bases come from."""
-    return {base.__module__.partition(".")[0] for base in type(module).__mro__}
-
-
-def _access(module: nn.Module) -> _Access | None:
-    """How to reach a module's threshold, without importing libraries that are not in use; None if it has none."""
-    if isinstance(module, LIF):
-        return _Ours()
-    libraries = _libraries(module)
-    if "snntorch" in libraries and isinstance(getattr(module, "threshold", None), Tensor):
-        return _Attribute("threshold")
-    if "spikingjelly" in libraries and isinstance(getattr(module, "v_threshold", None), (int, float, Tensor)):
-        return _Attribute("v_threshold")
-    return None
 
 
 class ThresholdAnnealing:
     """Raises the thresholds of `net` along `schedules`; call `.step()` once after each `optimizer.step()`.
 
-    Not before `loss.backward()`, which needs the thresholds of the forward pass: with bitspike layers PyTorch refuses.
+    Not before `loss.backward()`, which needs the thresholds of the forward pass: bitspike layers refuse it, and say so.
+    Layers of snnTorch and SpikingJelly keep what they need; there the order changes nothing.
 
     `net` may hold layers of bitspike, snnTorch (`threshold`) and SpikingJelly (`v_threshold`), mixed too.
     `schedules` is one schedule for all, a list with one a neuron layer in module order, or a dict by
@@ -94,15 +28,11 @@ class ThresholdAnnealing:
     """
 
     def __init__(self, net: nn.Module, schedules: Schedule | Sequence[Schedule] | Mapping[str, Schedule]) -> None:
-        self._layers = {name: (m, access) for name, m in net.named_modules() if (access := _access(m)) is not None}
-        if not self._layers:
-            raise ValueError(
-                "ThresholdAnnealing: the network has no neuron layer that can be annealed; bitspike LIF layers, "
-                "snnTorch neurons and SpikingJelly neurons can"
-            )
+        self._layers = neuron_layers("ThresholdAnnealing", net)
         self._schedules = self._by_name(schedules)
         self._step = 0
-        self._finished = False
+        self._for_good: set[object] = set()  # the calls of finish() that hold: final thresholds until the next step
+        self._blocks = 0  # `with annealing.finish()` blocks that are open
         self._write()
 
     def _by_name(self, schedules: Schedule | Sequence[Schedule] | Mapping[str, Schedule]) -> dict[str, Schedule]:
@@ -139,9 +69,13 @@ class ThresholdAnnealing:
         return self._step
 
     def step(self) -> None:
-        """One training iteration has passed: write the next thresholds."""
+        """One training iteration has passed: write the next thresholds.
+
+        Goes on where training was, also after `finish()`. Inside `with annealing.finish():` the iteration counts, and
+        its thresholds are there after the block.
+        """
         self._step += 1
-        self._finished = False
+        self._for_good.clear()
         self._write()
 
     def buffers(self) -> list[Tensor]:
@@ -155,45 +89,42 @@ class ThresholdAnnealing:
     def passed(self, steps: int = 1) -> None:
         """So many iterations have passed, which wrote the thresholds (`values`) themselves."""
         self._step += steps
-        self._finished = False
+        self._for_good.clear()
+        if self._blocks:
+            self._write()
 
     def _buffers(self, name: str) -> list[Tensor]:
-        module, access = self._layers[name]
-        return access.buffers(module)
+        return self._layers[name].buffers()
 
-    def finish(self) -> AbstractContextManager[Any]:
+    def finish(self) -> AbstractContextManager[None]:
         """Write the final thresholds, as the paper uses at test time.
 
-        For good, or for a while in training: `with annealing.finish(): evaluate(net)` goes back to the
-        schedule afterwards.
+        For good, until the next `step()`. Or for a while in training: `with annealing.finish(): evaluate(net)` only
+        shows them, and after the block thresholds are what they would be without it, also if blocks are nested or
+        `finish()` was called for good before. Inside the block `state_dict()` is that of training.
         """
-        self._finished = True
+        finish = _Finish(self)
+        self._for_good.add(finish)
         self._write()
-        back = ExitStack()
-        back.callback(self._unfinish)
-        return back
-
-    def _unfinish(self) -> None:
-        self._finished = False
-        self._write()
+        return finish
 
     def thresholds(self) -> dict[str, float]:
         """The threshold of every neuron layer now, by module name."""
-        return {name: access.read(module) for name, (module, access) in self._layers.items()}
+        return {name: neurons.read() for name, neurons in self._layers.items()}
 
     def schedules(self) -> dict[str, Schedule]:
         """What is annealed, by module name."""
         return dict(self._schedules)
 
     def _write(self) -> None:
+        final = bool(self._for_good or self._blocks)
         for name, schedule in self._schedules.items():
-            theta = schedule.final if self._finished else schedule(self._step)
-            module, access = self._layers[name]
-            access.write(module, theta, schedule(0))
+            theta = schedule.final if final else schedule(self._step)
+            self._layers[name].write(theta, initial=schedule(0))
 
     def state_dict(self) -> dict[str, Any]:
         """The iteration, and what is annealed: schedules are closed forms, so nothing else is needed."""
-        return {"step": self._step, "finished": self._finished, "schedules": self._described()}
+        return {"step": self._step, "finished": bool(self._for_good), "schedules": self._described()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue at the saved iteration; refuses a state that was saved with other schedules."""
@@ -211,9 +142,29 @@ class ThresholdAnnealing:
         step = state["step"]
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise ValueError(f"ThresholdAnnealing: the state's step must be a whole number >= 0, but is {step!r}")
-        self._step, self._finished = step, bool(state["finished"])
+        self._step, self._for_good = step, {"loaded"} if state["finished"] else set()
         self._write()
 
     def _described(self) -> dict[str, list[float]]:
         """Schedules by their values at a few steps: alike for any kind of schedule, and exact through JSON."""
         return {name: [float(s(0)), float(s(1)), float(s(1000)), float(s.final)] for name, s in self._schedules.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is in none of the blocks that the original is in: it could never leave them."""
+        return vars(self) | {"_blocks": 0}
+
+
+class _Finish(AbstractContextManager[None]):
+    """A call of `finish()`: for good as it is, for a while as a block; usable as often as wanted."""
+
+    def __init__(self, annealing: ThresholdAnnealing) -> None:
+        self._annealing = annealing
+
+    def __enter__(self) -> None:
+        self._annealing._for_good.discard(self)
+        self._annealing._blocks += 1
+        self._annealing._write()
+
+    def __exit__(self, *_: object) -> None:
+        self._annealing._blocks -= 1
+        self._annealing._write()

@@ -6,16 +6,18 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bitspike.nn import SpikingNetwork
+from bitspike.nn.access import NEVER, Neurons, Recorded, neuron_layers, set_to_rest
 from bitspike.nn.block import Block
+from bitspike.nn.recording import listening, require_alike, stop_recording
+from bitspike.nn.unchanged import unchanged
 from bitspike.schedules import Constant, Relax, Schedule
 
-_NEVER = 1e30  # a threshold that no membrane reaches, and that float32 holds
 _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never covers all of it
 
 
@@ -52,38 +54,111 @@ class Drive:
 
 
 @torch.no_grad()
-def measure_drive(net: SpikingNetwork, batch: Tensor, *, start: float = 0.5) -> list[Drive]:
-    """One a neuron layer, on `batch`, static `[B, *input_shape]` or `[T, B, *input_shape]`; the net stays as it is.
+def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Drive]:
+    """One a neuron layer, in module order, on `batch`; the net stays as it is.
+
+    `net` is a network of `build`, and `batch` static `[B, *input_shape]` or `[T, B, *input_shape]`; or any module with
+    neurons of bitspike, snnTorch or SpikingJelly, and `batch` what it is called with: `net(batch)` runs over all time
+    steps, from rest.
 
     A layer is driven by the spikes of the one before, so each layer fires at a threshold of its own, `start` times its
     typical peak, set before the next is measured. A silent layer would say nothing about the next.
 
     Batch norm takes the statistics of this batch, as in the first iteration of training; dropout does nothing.
     """
-    if not isinstance(net, SpikingNetwork):
-        raise TypeError(f"measure_drive: net must be a SpikingNetwork (bitspike.build), but is a {type(net).__name__}")
+    layers = neuron_layers("measure_drive", net)
     if not 0 < start < 1:
         raise ValueError(f"measure_drive: start must be in (0, 1), a share of the typical peak, but is {start!r}")
+    if _is_built(net, layers):
+        return list(_measured_by_block(net, batch, start))
+    _require_content(batch)
+    drives: dict[str, Drive] = {}
+    while len(drives) < len(layers):
+        name, peaks = _next_peaks(net, batch, layers, {name: drive.theta for name, drive in drives.items()})
+        drives[name] = _drive(name, peaks, start)
+    return [drives[name] for name in layers]
+
+
+def _is_built(net: nn.Module, layers: dict[str, Neurons]) -> TypeGuard[SpikingNetwork]:
+    """Blocks in a row and nothing else: each layer can be run alone, on the spikes of the one before."""
+    if not isinstance(net, SpikingNetwork) or net.neuron_names() != list(layers):
+        return False
+    plain = type(net).forward is SpikingNetwork.forward and type(net).run is SpikingNetwork.run
+    return plain and all(isinstance(layer, Block) for layer in net.layers)
+
+
+def _measured_by_block(net: SpikingNetwork, batch: Tensor, start: float) -> Iterator[Drive]:
     steps = _require_batch(net, batch)
     x, steps = net.shown(batch.to(next(net.parameters()).dtype), steps)
-    drives: list[Drive] = []
     for name, block in zip(net.neuron_names(), _copies(net), strict=True):
-        peaks = _peaks(block, x, steps)
-        if not (peaks > 0).any():
-            raise ValueError(
-                f"measure_drive: no neuron of {name} is driven above rest by this batch, so it would fire at no "
-                "threshold; give a larger batch, or other initial weights"
-            )
-        drive = Drive(name, peaks, start * Drive(name, peaks, 0.0).typical)
-        drives.append(drive)
+        drive = _drive(name, _peaks(block, x, steps), start)
+        yield drive
         block.lif.set_theta(drive.theta, initial=drive.theta)
         x, steps = block(x, steps=steps, keep_membrane=False).spikes, None
-    return drives
+
+
+def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: dict[str, float]) -> tuple[str, Tensor]:
+    """Of a forward pass in which layers with `thetas` fire and the others are silent: the first layer called of those.
+
+    It gets the input that it will get, whatever the thresholds of layers behind it are now.
+    """
+    peaks: dict[str, Tensor] = {}  # of one layer
+
+    def look(name: str, call: Recorded) -> None:
+        if name in thetas or (peaks and name not in peaks):
+            return
+        if call.membrane is None:
+            kind = type(layers[name].module).__name__
+            raise ValueError(f"measure_drive: {name}, a {kind}, shows no membrane, so its drive cannot be measured")
+        calls = [peaks[name][None], call.membrane] if name in peaks else [call.membrane]
+        require_alike(f"measure_drive: {name}", calls)
+        peaks[name] = torch.cat([each.amax(0, keepdim=True) for each in calls]).amax(0)
+
+    with unchanged(net):
+        stop_recording(net)
+        _as_in_training(net)
+        set_to_rest(net)
+        for name, neurons in layers.items():
+            if neurons.rest:
+                raise ValueError(
+                    f"measure_drive: {name} rests at a membrane of {neurons.rest:g}, but the drive is measured from 0; "
+                    "give its neurons v_reset=0 or v_reset=None"
+                )
+            if name in thetas:
+                neurons.write(thetas[name], initial=thetas[name])
+            else:
+                neurons.silence()
+        with listening("measure_drive", layers, look):
+            net(batch)
+    if not peaks:
+        unused = ", ".join(name for name in layers if name not in thetas)
+        raise ValueError(
+            f"measure_drive: net(batch) never calls {unused}, so there is no drive to measure; "
+            "take layers that are not in use out of the network"
+        )
+    return peaks.popitem()
+
+
+def _as_in_training(net: nn.Module) -> None:
+    """Train mode, but for dropout."""
+    net.train()
+    for module in net.modules():
+        if any("Dropout" in base.__name__ for base in type(module).__mro__):
+            module.training = False
+
+
+def _drive(name: str, peaks: Tensor, start: float) -> Drive:
+    if not (peaks > 0).any():
+        raise ValueError(
+            f"measure_drive: no neuron of {name} is driven above rest by this batch, so it would fire at no "
+            "threshold; give a larger batch, or other initial weights"
+        )
+    return Drive(name, peaks, start * Drive(name, peaks, 0.0).typical)
 
 
 def suggest_schedules(
-    net: SpikingNetwork,
-    batch: Tensor,
+    net: nn.Module,
+    batch: Any,
     *,
     iterations: int,
     start: float = 0.5,
@@ -92,6 +167,9 @@ def suggest_schedules(
     within: float = 0.3,
 ) -> list[Schedule]:
     """A schedule a neuron layer, for `ThresholdAnnealing(net, ...)`, from the drive that `batch` gives the layer.
+
+    `net` is a network of `build`, or any module with neurons of bitspike, snnTorch or SpikingJelly that `net(batch)`
+    runs over all time steps.
 
     theta_0 is `start` times the typical peak of the layer's free membrane (`measure_drive`). Below 1, more than half of
     the driven neurons fire, so that every layer has input and gradients from the first iteration on.
@@ -157,28 +235,32 @@ def _require_batch(net: SpikingNetwork, batch: Tensor) -> int | None:
             f"measure_drive: batch must be [B, {inner}] (static) or [T, B, {inner}] (a sequence), "
             f"but has shape {list(batch.shape)}"
         )
+    _require_content(batch)
+    return net.steps if extra == 1 else None
+
+
+def _require_content(batch: Any) -> None:
+    """Something that can drive a neuron; what is no tensor is for the network to judge."""
+    if not isinstance(batch, Tensor):
+        return
     if batch.numel() == 0:
         raise ValueError(f"measure_drive: the batch is empty, shape {list(batch.shape)}; give a few dozen samples")
     if not batch.any():
         raise ValueError("measure_drive: the batch is silent, all its values are 0; give samples of the training set")
-    return net.steps if extra == 1 else None
 
 
 def _copies(net: SpikingNetwork) -> Iterator[Block]:
     """Each block as it is at the first iteration, a copy, so that nothing of the net moves."""
     for layer in net.layers:
-        block = copy.deepcopy(layer)
-        if not isinstance(block, Block):
-            raise TypeError(
-                f"measure_drive: layers must be those of bitspike.build, but one is a {type(layer).__name__}"
-            )
+        block = cast(Block, copy.deepcopy(layer))
+        stop_recording(block)
         block.train()
         block.dropout.p = 0.0
         yield block
 
 
 def _peaks(block: Block, x: Tensor, steps: int | None) -> Tensor:
-    block.lif.set_theta(_NEVER, initial=_NEVER)
+    block.lif.set_theta(NEVER, initial=NEVER)
     membrane = block(x, steps=steps).membrane
     if membrane is None:
         raise RuntimeError("measure_drive: the layer gave no membrane")

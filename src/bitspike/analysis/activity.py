@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bitspike.nn import SpikingNetwork
+from bitspike.nn.unchanged import evaluation_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,7 @@ def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerAct
 @torch.no_grad()
 def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: int, bins: int) -> list[LayerActivity]:
     """Of every layer, in evaluation mode, over batches of what the network takes, shown for `steps`."""
-    was_training = net.training
-    net.eval()
+    back = evaluation_mode(net)
     sums: list[Tensor] = []
     samples = 0
     try:
@@ -54,7 +54,7 @@ def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: i
             sums = [a + b for a, b in zip(sums, totals, strict=True)] if sums else totals
             samples += len(counted[-1])
     finally:
-        net.train(was_training)
+        back()
     if not samples:
         raise ValueError("measure_activity: needs a sample at least, but the batches hold none")
     return [

@@ -5,6 +5,7 @@ from bitspike.nn.initial import initialize
 from bitspike.nn.network import Observed, SpikingNetwork, build
 from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.recording import record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "StepBatchNorm2d",
     "build",
     "initialize",
+    "record",
 ]

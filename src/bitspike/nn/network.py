@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, cast
 
 import torch
@@ -16,6 +16,7 @@ from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse
+from bitspike.nn.recording import Recording, SelfReporting, record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
 from bitspike.ops.checks import NotFiniteError, require_steps
@@ -38,7 +39,7 @@ class Observed:
             return *self._hidden(), self.output.spikes.sum(0, dtype=torch.float32)
 
 
-class SpikingNetwork(nn.Module):
+class SpikingNetwork(SelfReporting):
     """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in."""
 
     def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
@@ -51,16 +52,15 @@ class SpikingNetwork(nn.Module):
         self.glances = 1  # places that a static image is shown at in these steps (bitspike.nn.glances)
         self.notation = notation
         self.recompute = False  # on a GPU: keep only hidden spikes for backward, and make the rest again
-        self._recordings: list[dict[str, LIFOutput]] = []
 
     def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
         """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence.
 
         With `glances`, an image is shown at each of these places for as many of the steps, from rest.
         """
-        if not self._recordings and self._fused(x):
+        if not self._listeners and self._fused(x):
             return self._run_fused(x, steps)[0]
-        return self.run(x, steps=steps, keep_hidden_membrane=bool(self._recordings))[-1]
+        return self.run(x, steps=steps, keep_hidden_membrane=bool(self._listeners))[-1]
 
     def unfused(self, x: Tensor) -> str | None:
         """Why the network does not run as fused kernels on `x`; None if it does."""
@@ -80,11 +80,11 @@ class SpikingNetwork(nn.Module):
 
     def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
         """As calling the network, with every layer's spike counts beside the output: what training looks at."""
-        if self._fused(x):
+        if not self._listeners and self._fused(x):
             output, hidden_spikes = self._run_fused(x, steps)
             glances = self.glances
             return Observed(output, lambda: [counted(counts, glances) for counts in hidden_spikes.counts()])
-        *hidden, output = self.run(x, steps=steps, keep_hidden_membrane=False)
+        *hidden, output = self.run(x, steps=steps, keep_hidden_membrane=bool(self._listeners))
         return Observed(output, lambda: [layer.spikes.sum(0, dtype=torch.float32) for layer in hidden])
 
     def run(
@@ -114,23 +114,17 @@ class SpikingNetwork(nn.Module):
                 raise NotFiniteError(f"{name}: {error}") from None
             x, steps = outputs[-1].spikes, None
         outputs = [one_after_the_other(output, self.glances) for output in outputs]
-        for recording in self._recordings:
-            recording.update(zip(self.neuron_names(), outputs, strict=True))
+        for listener in self._listeners:
+            listener(zip(self.neuron_names(), outputs, strict=True))
         return tuple(outputs)
 
     def neuron_names(self) -> list[str]:
         """The module names of the neuron layers, in order: the keys of `record()` and of annealing schedules."""
         return [f"layers.{i}.lif" for i in range(len(self.layers))]
 
-    @contextmanager
-    def record(self) -> Iterator[dict[str, LIFOutput]]:
+    def record(self) -> AbstractContextManager[Recording]:
         """A dict, filled by each call of the network inside the block with every layer's output, by layer name."""
-        recording: dict[str, LIFOutput] = {}
-        self._recordings.append(recording)
-        try:
-            yield recording
-        finally:
-            self._recordings = [other for other in self._recordings if other is not recording]
+        return record(self)
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
         """What the layers are given: at all places, for the steps of one glance."""

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
+from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import Surrogate
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
@@ -112,7 +113,7 @@ class _LIF(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        tensors, form = ctx.saved_tensors, ctx.form
+        tensors, form = saved_tensors(ctx), ctx.form
         given = [g if g is None else g.contiguous() for g in grads]
         grad_current = pool.empty(tensors[0].shape)
         grad_u0 = float32(form.shape)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
+from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import GRADS, Surrogate
 
 
@@ -77,7 +78,7 @@ class _LIF(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        beta, u0, z0, recurrent, center, us, zs, levels = ctx.saved_tensors
+        beta, u0, z0, recurrent, center, us, zs, levels = saved_tensors(ctx)
         form: _Form = ctx.form
         rho, strength = form.adaptation or (0.0, 0.0)
         grad_spikes, grad_membrane, grad_u, grad_z, grad_a = grads

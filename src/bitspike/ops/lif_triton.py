@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from bitspike.ops.available import OLDEST
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
+from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import Surrogate
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -156,7 +157,7 @@ class _LIF(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        beta, surrogate, before, current, theta, center, u0, z0 = ctx.saved_tensors
+        beta, surrogate, before, current, theta, center, u0, z0 = saved_tensors(ctx)
         form: Form = ctx.form
         grad_spikes, grad_membrane, *grad_last = grads
         needs = ctx.needs_input_grad

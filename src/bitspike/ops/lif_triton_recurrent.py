@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitspike.ops.lif_triton import Form, float32, launch, period_of, plain, rows_of
+from bitspike.ops.saved import saved_tensors
 
 _ROWS = 16  # samples a program: the least that Triton multiplies
 _DEPTH = 32  # neurons a product takes at a time
@@ -60,7 +61,7 @@ class RecurrentLIF(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        beta, recurrent, z0, spikes, surrogate, before = ctx.saved_tensors
+        beta, recurrent, z0, spikes, surrogate, before = saved_tensors(ctx)
         form: Form = ctx.form
         grad_spikes, grad_membrane, *grad_last = grads
         needs, device = ctx.needs_input_grad, beta.device

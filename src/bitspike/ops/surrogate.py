@@ -8,6 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bitspike.ops.saved import saved_tensors
+
 Surrogate = Literal["fast_sigmoid", "arctan"]
 
 
@@ -42,7 +44,7 @@ class _Spike(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor | None, None, None]:
-        u, center = ctx.saved_tensors
+        u, center = saved_tensors(ctx)
         grad_u = grads[0] * GRADS[ctx.surrogate](u, center, ctx.slope)
         grad_center = -grad_u if ctx.needs_input_grad[2] else None
         return grad_u, None, grad_center, None, None

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
+from bitspike.nn.unchanged import evaluation_mode
 from bitspike.train.losses import spike_count
 from bitspike.train.numerics import as_input
 from bitspike.train.world import World
@@ -33,8 +34,7 @@ def soft_targets(
     """
     device, weight = samples.labels.device, next(teacher.parameters())
     start, stop = world.share(len(samples))
-    was_training = teacher.training
-    teacher.eval()
+    back = evaluation_mode(teacher)
     parts: list[Tensor] = []
     try:
         for at in range(start, max(stop, start + 1), batch):  # once without samples, for the number of classes
@@ -44,7 +44,7 @@ def soft_targets(
             parts.append(F.softmax(spike_count(spikes).double() * (scale / len(spikes) / temperature), 1))
             on_batch()
     finally:
-        teacher.train(was_training)
+        back()
     table = parts[0].new_zeros(len(samples), parts[0].shape[1])
     table[start:stop] = torch.cat(parts)
     return world.sum_(table)

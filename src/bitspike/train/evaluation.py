@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bitspike.data.samples import Images, Samples
 from bitspike.nn import SpikingNetwork
+from bitspike.nn.unchanged import evaluation_mode
 from bitspike.train.numerics import as_input
 from bitspike.train.tasks import Task
 from bitspike.train.world import World
@@ -54,8 +55,7 @@ def evaluate(
     """`net` in evaluation mode on all samples, in order; with several processes, each takes its share."""
     device = samples.labels.device
     weight = next(net.parameters())
-    was_training = net.training
-    net.eval()
+    back = evaluation_mode(net)
     start, stop = world.share(len(samples))
     sums = torch.zeros(2, dtype=torch.float64, device=device)  # loss, right
     alive: list[Tensor] = []
@@ -76,7 +76,7 @@ def evaluate(
             alive = [a | b for a, b in zip(alive, masks, strict=True)] if alive else masks
             on_batch()
     finally:
-        net.train(was_training)
+        back()
     for mask in (alive := [mask.float() for mask in alive]):
         world.max_(mask)
     for total in (sums, spikes, right):

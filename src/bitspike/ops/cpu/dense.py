@@ -15,6 +15,7 @@ from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Draw, Packed, pack
 from bitspike.ops.lif import LIFOutput, LIFState
 from bitspike.ops.lif_c import CGradients, CScan, Form, address, describe, threads
+from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import Surrogate
 
 _SHORT = 2**15 - 1  # signs that the kernel's 16 bits add up
@@ -111,7 +112,7 @@ class _Dense(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        signs, weight, padded, *scanned, bits, values, kept = ctx.saved_tensors
+        signs, weight, padded, *scanned, bits, values, kept = saved_tensors(ctx)
         form, (outputs, inputs) = ctx.form, signs.shape
         _held, layer = _layer(form, weight, padded, scanned, Packed(bits, values, 0), kept, ctx.mask)
         workers = _threads(form)

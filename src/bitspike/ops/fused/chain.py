@@ -21,6 +21,7 @@ from bitspike.ops.fused.norm import Norm, Normalizer, norm_backward, running_nor
 from bitspike.ops.fused.numbers import STORED
 from bitspike.ops.fused.products import Weights, fold, product, source_grad, weight_grad
 from bitspike.ops.fused.scan import Neurons, scan_backward, scan_forward, static_backward
+from bitspike.ops.saved import saved_tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        entry = ctx.saved_tensors[0]  # looks whether anything was written over since
+        entry = saved_tensors(ctx)[0]  # looks whether anything was written over since
         chain: Chain = ctx.chain
         if ctx.records is None:
             raise RuntimeError("the fused network keeps nothing for a second backward pass; run it forward again")

@@ -1,0 +1,78 @@
+"""Trying a network out without a trace: what a forward pass, or its mode, changes is undone, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_PLAIN = (Tensor, nn.Parameter)  # a subclass may carry attributes that a clone would lose
+
+
+@contextmanager
+def unchanged(net: nn.Module) -> Iterator[None]:
+    """After the block `net` is as before, also after an error: values, buffers, states, modes; and so are generators.
+
+    Inside the block the modules hold clones of their tensors, so that not even the version of the originals moves: a
+    backward pass that waits for them still can be made.
+    """
+    clones: dict[int, Tensor] = {}
+    with ExitStack() as undo, torch.random.fork_rng(_gpus()):
+        undo.callback(random.setstate, random.getstate())
+        if (numpy := sys.modules.get("numpy")) is not None:
+            undo.callback(numpy.random.set_state, numpy.random.get_state())
+        for module in net.modules():
+            if isinstance(module, torch.jit.ScriptModule):  # its tensors are not Python's to replace
+                undo.callback(setattr, module, "training", module.training)
+                for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+                    undo.callback(tensor.detach().copy_, tensor.detach().clone())
+                continue
+            attributes = vars(module)
+            undo.callback(_refill, attributes, dict(attributes))
+            for value in attributes.values():
+                if isinstance(value, (dict, list, set)):
+                    undo.callback(_refill, value, value.copy())
+                elif isinstance(value, torch.Generator):
+                    undo.callback(value.set_state, value.get_state())
+            for holder in [attributes, *(value for value in attributes.values() if isinstance(value, dict))]:
+                _hold_clones(holder, clones)
+        yield
+
+
+def _gpus() -> list[int]:
+    """All that a generator of may move; none where CUDA is not in use."""
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+
+
+def _refill(container: Any, content: Any) -> None:
+    """The same object with what it held: others may hold it too."""
+    container.clear()
+    (container.extend if isinstance(container, list) else container.update)(content)
+
+
+@torch.no_grad()
+def _hold_clones(holder: dict[str, Any], clones: dict[int, Tensor]) -> None:
+    """Replace tensors by clones; one tensor held twice by the same clone."""
+    for name, value in holder.items():
+        if type(value) in _PLAIN:
+            if id(value) not in clones:
+                clone = value.detach().clone(memory_format=torch.preserve_format)
+                clones[id(value)] = nn.Parameter(clone, False) if isinstance(value, nn.Parameter) else clone
+            holder[name] = clones[id(value)]
+
+
+def evaluation_mode(net: nn.Module) -> Callable[[], None]:
+    """`net.eval()`; calling what it gives puts every module back in its own mode: a frozen batch norm stays frozen."""
+    modes = [(module, module.training) for module in net.modules()]
+    net.eval()
+
+    def back() -> None:
+        for module, training in modes:
+            module.training = training
+
+    return back

@@ -1,0 +1,21 @@
+"""What a forward pass saved for its backward pass, with advice where it was written over in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+
+def saved_tensors(ctx: Any) -> tuple[Tensor, ...]:
+    """`ctx.saved_tensors`; if one was written since, in place, an error that says in which order to call things."""
+    try:
+        tensors: tuple[Tensor, ...] = ctx.saved_tensors
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise RuntimeError(
+            "backward: a threshold or weight of the forward pass has been modified by an inplace operation since; "
+            "call annealing.step() after optimizer.step(), and neither of them before loss.backward()"
+        ) from None
+    return tensors
