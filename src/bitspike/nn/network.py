@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from bitspike.nn import fused
 from bitspike.nn.block import Block
+from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
-from bitspike.nn.notation import Conv, Dense, Layer, parse
+from bitspike.nn.notation import Conv, Dense, Layer, parse, require_shape
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
-from bitspike.ops.checks import NotFiniteError, require_steps
+from bitspike.ops.checks import NotFiniteError, require_clip, require_steps, require_truth
+from bitspike.ops.lif import require_backend
 
 Norm = Literal["step", "shared"]
 _POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
@@ -38,8 +40,15 @@ class Observed:
             return *self._hidden(), self.output.spikes.sum(0, dtype=torch.float32)
 
 
-class SpikingNetwork(nn.Module):
+class SpikingNetwork(Checked):
     """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in."""
+
+    checks: ClassVar[Mapping[str, Check]] = {
+        "steps": setting(require_steps),
+        "glances": lambda net, value: require_glances("SpikingNetwork", value, net.input_shape) or value,
+        "recompute": setting(lambda where, value: require_truth(where, "recompute", value)),
+        "input_shape": setting(require_shape),
+    }
 
     def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
         super().__init__()
@@ -134,7 +143,6 @@ class SpikingNetwork(nn.Module):
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
         """What the layers are given: at all places, for the steps of one glance."""
-        require_glances("SpikingNetwork", self.glances, self.input_shape)
         if steps is None:
             if self.glances > 1:
                 raise ValueError(
@@ -219,6 +227,10 @@ def build(
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
         raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
+    require_backend("build", backend)
+    for name, value in (("binary", binary), ("learn_beta", learn_beta), ("recurrent", recurrent)):
+        require_truth("build", name, value)
+    require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
     steps_each("build", steps, glances)

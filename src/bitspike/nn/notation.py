@@ -104,12 +104,18 @@ class _Parser:
         self.shape = (sizes[-1],)
 
 
+def require_shape(where: str, input_shape: object) -> None:
+    """A tuple of whole numbers >= 1."""
+    if not isinstance(input_shape, (tuple, list)):
+        raise TypeError(f"{where}: input_shape must be a tuple, but is {input_shape!r}; write ({input_shape!r},)")
+    if not input_shape or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in input_shape):
+        raise ValueError(f"{where}: input_shape must be whole numbers >= 1, but is {input_shape!r}")
+
+
 def parse(notation: str, input_shape: tuple[int, ...] | None) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
     """The layers of a notation, checked against each other and the input, and the input's shape."""
     if not isinstance(notation, str):
         raise TypeError(f"build: notation must be a string such as '100-1000-1', but is {notation!r}")
-    if input_shape is not None and not isinstance(input_shape, (tuple, list)):
-        raise TypeError(f"build: input_shape must be a tuple, but is {input_shape!r}; write ({input_shape!r},)")
     tokens = [token.strip() for token in notation.split("-")]
     if all(token.isdecimal() for token in tokens) and len(tokens) > 1:
         tokens = ["Dense".join(tokens)]
@@ -120,8 +126,7 @@ def parse(notation: str, input_shape: tuple[int, ...] | None) -> tuple[tuple[Lay
                 "only a network that starts with {inputs}Dense says its own"
             )
         input_shape = (int(tokens[0].split("Dense")[0]),)
-    if not input_shape or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in input_shape):
-        raise ValueError(f"build: input_shape must be whole numbers >= 1, but is {input_shape!r}")
+    require_shape("build", input_shape)
     parser = _Parser(notation, tuple(input_shape))
     for token in tokens:
         if match := _CONV.fullmatch(token):

@@ -47,6 +47,8 @@ class Adaptation:
     strength: float
 
     def __post_init__(self) -> None:
+        for name in ("rho", "strength"):
+            checks.require_real("Adaptation", name, getattr(self, name))
         if not 0 <= self.rho <= 1:
             raise ValueError(f"Adaptation: rho must be in [0, 1], but is {self.rho!r}; it is a decay per step")
         if not (math.isfinite(self.strength) and self.strength >= 0):
@@ -151,7 +153,29 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
         if reason := refusal(scan):
             raise ValueError(f"lif: {origin} {name!r} cannot run this call: {reason}; use 'auto'")
         return run
-    raise ValueError(f"lif: {origin} must be one of {', '.join(BACKENDS)}, but is {name!r}")
+    raise _unknown_backend("lif", name, origin)
+
+
+def require_backend(where: str, backend: object) -> None:
+    """One of the backends by name."""
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        raise _unknown_backend(where, backend)
+
+
+def _unknown_backend(where: str, backend: object, origin: str = "backend") -> ValueError:
+    return ValueError(
+        f"{where}: {origin} must be one of {', '.join(BACKENDS)}, but is {backend!r}; it is a way to compute, "
+        'the device is where the tensors are: net.to("cuda") and x.to("cuda")'
+    )
+
+
+def require_adaptation(where: str, adaptation: object) -> None:
+    """An Adaptation, or None."""
+    if adaptation is not None and not isinstance(adaptation, Adaptation):
+        raise TypeError(
+            f"{where}: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
+            "write Adaptation(rho, strength)"
+        )
 
 
 def _checked(
@@ -173,11 +197,7 @@ def _checked(
     dtype = torch.promote_types(current.dtype, torch.float32)
     checks.require_number("lif", "slope", slope)
     require_surrogate("lif", surrogate)
-    if adaptation is not None and not isinstance(adaptation, Adaptation):
-        raise TypeError(
-            f"lif: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
-            "write Adaptation(rho, strength)"
-        )
+    require_adaptation("lif", adaptation)
     beta_t = checks.parameter("beta", beta, shape, dtype, current.device)
     theta_t = checks.parameter("theta", theta, shape, dtype, current.device)
     center = theta_t
