@@ -112,8 +112,9 @@ def lif(
     """u[t] = beta*u[t-1] + I[t] - theta*z[t-1];  z[t] = 1 if u[t] >= theta else 0.
 
     `current` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` that is fed T times. The reset carries no
-    gradient; the spike's is 1 / (1 + slope*|theta_grad - u|)**2, or with `surrogate="arctan"`
-    1 / (1 + (slope*(theta_grad - u))**2), where `theta_grad` is theta unless given.
+    gradient; the spike's is the surrogate's: with d = slope*|u - theta_grad|, where `theta_grad` is theta unless
+    given, 1 / (1 + d)**2 ("fast_sigmoid"), 1 / (1 + d**2) ("arctan"), max(0, 1 - d) ("triangular") or
+    4*p*(1 - p), p = 1 / (1 + exp(-d)) ("sigmoid").
     `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
     `state`, from an earlier call's output, continues it exactly.
 
