@@ -215,14 +215,17 @@ def build(
 ) -> SpikingNetwork:
     """The network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
 
-    `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer (it acts
-    on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`. `norm` is the batch norm of
-    convolutions: statistics per step ("step"), over all time ("shared"), or none. `binary=False` gives the float32
-    twin. `learn_beta` learns a decay for every neuron of Dense layers and one for each convolutional layer;
-    `recurrent` gives Dense layers but the last binary recurrent weights; `adaptation` adds adaptive thresholds. `init`
-    is PyTorch's ("torch", as the paper says) or the released code's ("released"). With `glances` of 5 or 9 the `steps`
-    of a static image are shared out to it as it is and to it moved by a pixel, each from rest. `recompute` saves
-    memory on a GPU: only hidden spikes are kept for the backward pass, as bits, and the rest is made again.
+    Beyond the paper, `32Conv3p1s2` is a convolution with a padding of 1 and a stride of 2, `MP3s2` a pool of 3 with a
+    stride of 2. `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer
+    (it acts on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
+    "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
+    ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
+    layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
+    `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
+    ("released"). With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
+    by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
+    bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
+    gets to a GPU.
     """
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
@@ -262,9 +265,17 @@ def build(
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):
             return Block(
-                BinaryConv2d(layer.inputs, layer.filters, layer.kernel, binary=binary, clip=clip),
+                BinaryConv2d(
+                    layer.inputs,
+                    layer.filters,
+                    layer.kernel,
+                    binary=binary,
+                    clip=clip,
+                    padding=layer.padding,
+                    stride=layer.stride,
+                ),
                 neurons(i, layer),
-                pools=[_POOLS[pool.kind](pool.size) for pool in layer.pools],
+                pools=[_POOLS[pool.kind](pool.size, pool.stride) for pool in layer.pools],
                 norm=_NORMS[norm](layer.filters) if norm else None,
             )
         synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)
