@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bitspike.nn import fused
 from bitspike.nn.block import Block
+from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
@@ -49,6 +50,7 @@ class SpikingNetwork(Checked):
         "recompute": setting(lambda where, value: require_truth(where, "recompute", value)),
         "input_shape": setting(require_shape),
     }
+    _seen_bytes = False  # whether images of 0-255 were warned of
 
     def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
         super().__init__()
@@ -178,6 +180,9 @@ class SpikingNetwork(Checked):
         if steps is not None:
             require_steps("SpikingNetwork", steps)
         if extra == 1:
+            if not self._seen_bytes and holds_bytes(x):
+                self._seen_bytes = True
+                warn_of_bytes(x)
             return self.steps if steps is None else steps
         if steps is not None and steps != x.shape[0]:
             raise ValueError(
