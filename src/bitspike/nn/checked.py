@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-Check = Callable[[Any, Any], object]  # the module and the value that comes, to the value that is kept
+Check = Callable[[Any, Any], Any]  # the module and the value that comes, to the value that is kept
 
 
 class Checked(nn.Module):

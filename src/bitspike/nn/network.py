@@ -46,7 +46,7 @@ class SpikingNetwork(Checked):
 
     checks: ClassVar[Mapping[str, Check]] = {
         "steps": setting(require_steps),
-        "glances": lambda net, value: require_glances("SpikingNetwork", value, net.input_shape) or value,
+        "glances": lambda net, value: net._require_glances(value),
         "recompute": setting(lambda where, value: require_truth(where, "recompute", value)),
         "input_shape": setting(require_shape),
     }
@@ -142,6 +142,10 @@ class SpikingNetwork(Checked):
             yield recording
         finally:
             self._recordings = [other for other in self._recordings if other is not recording]
+
+    def _require_glances(self, glances: int) -> int:
+        require_glances("SpikingNetwork", glances, self.input_shape)
+        return glances
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
         """What the layers are given: at all places, for the steps of one glance."""
