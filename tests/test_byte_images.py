@@ -26,6 +26,7 @@ def test_images_of_bytes_are_warned_of_once_a_network(notation, shape, way):
     with pytest.warns(UserWarning, match=SAYS) as seen:
         getattr(net, way)(x)
     assert len(seen) == 1
+    assert seen[0].filename == __file__  # the line that gave the images, not one of ours
     net(x)  # a warning would be an error here
     copy.deepcopy(net)(x)
     with pytest.warns(UserWarning, match=SAYS):

@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -92,6 +93,7 @@ def test_settings_that_are_right_are_taken():
     assert (layer.slope, layer.clip, layer.adaptation) == (3.0, 2, Adaptation(0.5, 1.0))
     assert isinstance(layer.slope, float)
     layer.adaptation = layer.clip = None
+    layer.binary, layer.clip = np.bool_(True), np.float32(0.5)
     net = a_network(steps=10)
     net.steps, net.glances, net.recompute = 45, 9, True
     assert net(torch.rand(2, 1, 8, 8)).spikes.shape == (45, 2, 4)

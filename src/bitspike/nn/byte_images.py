@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import torch
@@ -31,5 +32,14 @@ def warn_of_bytes(x: Tensor) -> None:
         f"SpikingNetwork: the input holds whole numbers from {x.min():g} to {x.max():g}, as images in files do, where "
         "0 to 1 is meant; divide it by 255 (x / 255). This is said once a network.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=_callers_level(),
     )
+
+
+def _callers_level() -> int:
+    """The stack level, seen from the function that warns, of the line that called the network."""
+    level, frame = 1, inspect.currentframe()
+    frame = frame.f_back if frame else None
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] in ("bitspike", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -111,8 +111,9 @@ def require_number(where: str, name: str, value: float) -> None:
 
 
 def require_truth(where: str, name: str, value: object) -> None:
-    """True or False: any word, "no" among them, would count as true."""
-    if not isinstance(value, bool):
+    """True or False, NumPy's too: any word, "no" among them, would count as true."""
+    of_numpy = (getattr(value, "dtype", None), getattr(value, "shape", None)) == (bool, ())
+    if not isinstance(value, bool) and not of_numpy:
         raise TypeError(f"{where}: {name} must be True or False, but is {value!r}")
 
 
