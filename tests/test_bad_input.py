@@ -233,7 +233,7 @@ SCAN = [
     case("integer weights", TypeError, lambda: binarize(torch.tensor([1])), "binarize: w | int64 | w.float()"),
     case("clip 0", ValueError, lambda: binarize(torch.ones(1), 0.0), "binarize: clip | > 0 | is 0.0 | None never"),
     case("clip nan", ValueError, lambda: binarize(torch.ones(1), NAN), "binarize: clip | > 0 | is nan | None never"),
-    case("clip -1", ValueError, lambda: BinaryLinear(2, 2, clip=-1)(torch.ones(2)), "binarize: clip | is -1"),
+    case("clip -1", ValueError, lambda: BinaryLinear(2, 2, clip=-1), "BinaryLinear: clip | is -1"),
     case(
         "weights a list", TypeError, lambda: binarize([1.0]),
         "binarize: w | list",
@@ -250,7 +250,7 @@ LAYERS = [
     case("center", ValueError, lambda: LIF(surrogate_center="now"), "LIF: surrogate_center | initial | current | now"),
     case("0 neurons", ValueError, lambda: RecurrentLIF(0), "RecurrentLIF: neurons | >= 1 | is 0"),
     case("2.5 neurons", ValueError, lambda: RecurrentLIF(2.5), "RecurrentLIF: neurons | whole | is 2.5"),
-    case("layer backend", ValueError, lambda: LIF(backend="gpu")(CURRENT), "lif: backend | auto | 'gpu'"),
+    case("layer backend", ValueError, lambda: LIF(backend="gpu"), "LIF: backend | auto | 'gpu' | net.to("),
     case("layer integer input", TypeError, lambda: LIF()(CURRENT.long()), "lif: current | int64 | float()"),
     case("recurrent layer width", ValueError, lambda: RecurrentLIF(4)(CURRENT), "lif: recurrent | 3 neurons | [4, 4]"),
     case("rho of a layer", ValueError, lambda: AdaptiveLIF(rho=2.0), "Adaptation: rho | [0, 1] | is 2.0"),

@@ -15,6 +15,7 @@ from rich.console import Console
 from bench_helper import CPU, TINY, by_name, tiny
 from bitspike.bench import cases as cases_module
 from bitspike.bench import measure, peers
+from bitspike.bench import problem as problem_module
 from bitspike.bench.cases import CASES, ON_CPU, ON_GPU, Case, choose, growth
 from bitspike.bench.contender import using
 from bitspike.bench.floor import Ceilings, Work, count, measure_ceilings
@@ -23,6 +24,7 @@ from bitspike.bench.ours import ours, samples_of
 from bitspike.bench.picture import draw
 from bitspike.bench.problem import prepare, synthetic
 from bitspike.bench.show import number, show
+from bitspike.experiments.schema import with_values
 from peers import one_thread
 
 
@@ -57,6 +59,19 @@ def test_the_cases_are_those_of_the_paper():
 def test_neuron_steps_count_every_layer():
     assert CASES["fashion"].neurons() == 16 * 12 * 12 + 64 * 4 * 4 + 10
     assert CASES["shd"].neuron_steps() == (3000 + 20) * 32 * 333
+
+
+@pytest.mark.parametrize("notation", ["4Conv3p1-256Dense10", "4Conv3s2-36Dense10", "4Conv3-AP2s1-100Dense10"])
+def test_what_peers_cannot_build_is_refused(notation):
+    with pytest.raises(ValueError, match=r"bench: .* has a padding or a stride, which the peers are built without"):
+        replace(CASES["fashion"], notation=notation, input_shape=(1, 8, 8)).layers()
+
+
+def test_an_optimizer_that_peers_do_not_have_is_refused(monkeypatch):
+    adamw = with_values(problem_module.preset("fashion/annealed"), ["train.optimizer=adamw"])
+    monkeypatch.setattr(problem_module, "preset", lambda name: adamw)
+    with pytest.raises(ValueError, match=r"bench: peers train with 'adam' or 'sgd', but .* train.optimizer = 'adamw'"):
+        prepare(tiny("fashion"), CPU)
 
 
 def test_without_names_the_device_decides():

@@ -150,7 +150,7 @@ def test_a_threshold_that_is_a_number_cannot_be_written_by_others():
 # ---- The optimizer's state
 
 
-@pytest.mark.parametrize("name", ["adam", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_an_optimizer_goes_on_with_its_own_ways(name):
     config = TrainConfig(lr=0.1, optimizer=name, momentum=0.9, schedule="constant")
 

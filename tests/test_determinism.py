@@ -44,6 +44,7 @@ def test_two_runs_are_equal_to_the_last_bit(tmp_path):
         ("net.norm=shared", "train.protocol=paper"),
         ("net.binary=false", "net.learn_beta=true", "net.recurrent=true"),
         ("train.optimizer=sgd", "train.momentum=0.9", "train.weight_clip=1", "train.evaluate_theta=final"),
+        ("train.optimizer=adamw", "train.weight_decay=0.5", "net.surrogate=triangular"),
         ("train.precision=float64", "net.surrogate_center=current", "net.clip=1.0", "data.repeat=2"),
         ("net.init=torch", "net.backend=torch", "train.schedule=constant"),
     ],

@@ -29,6 +29,18 @@ CASES = {
         "image",
         {**IMAGE, "norm": "step", "slope": [3.0, 2.0, 0.3], "surrogate": "arctan"},
     ),
+    "image, triangular": (
+        CONV,
+        (1, 14, 14),
+        "image",
+        {**IMAGE, "norm": "step", "slope": [0.5, 0.4, 0.2], "surrogate": "triangular"},
+    ),
+    "image, sigmoid": (
+        CONV,
+        (1, 14, 14),
+        "image",
+        {**IMAGE, "norm": "step", "slope": [3.0, 2.0, 0.3], "surrogate": "sigmoid"},
+    ),
     "dense, static, dropout": ("30-40-35-10", (30,), "image", {"theta": [2.0, 3.0, 2.0], "slope": 0.3, "dropout": 0.2}),
     "dense, counts": ("30-40-10", (30,), "counts", {"theta": [4.0, 3.0], "slope": 0.3, "dropout": [0.2, 0.3]}),
     "one dense layer, counts": ("30Dense10", (30,), "counts", {"theta": 4.0, "slope": 0.3}),

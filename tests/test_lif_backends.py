@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bitspike import Adaptation, LIFState, lif
 from bitspike.ops import lif_c, lif_reference, lif_torch, lif_triton
+from bitspike.ops.surrogate import GRADS
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
 needs_c = pytest.mark.skipif(os.environ.get("BITSPIKE_NO_C") == "1", reason="BITSPIKE_NO_C=1")
@@ -111,7 +112,7 @@ def calls(draw_one):
         "theta": theta,
         "theta_grad": draw_one(st.sampled_from([None, 0.5, 2.0])),
         "slope": draw_one(st.sampled_from([0.25, 1.0, 7.5])),
-        "surrogate": draw_one(st.sampled_from(["fast_sigmoid", "arctan"])),
+        "surrogate": draw_one(st.sampled_from(list(GRADS))),
     }
     if static:
         call["steps"] = steps
@@ -160,11 +161,12 @@ def test_recurrent_and_adaptive_calls_equal_the_definition(call):
 @every_form
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("membrane", [torch.float32, torch.float64])
-def test_the_arctan_surrogate_in_every_form(backend, wired, static, membrane):
+@pytest.mark.parametrize("surrogate", [name for name in GRADS if name != "fast_sigmoid"])
+def test_other_surrogates_in_every_form(backend, wired, static, membrane, surrogate):
     if backend == "c" and membrane == torch.float64:
         pytest.skip("C has float32 only")
     call = {"current": draw(8, *(() if static else (6,)), 2, 5), "beta": torch.tensor(0.5), "theta": 1.5, "slope": 2.0}
-    call |= WIRES[wired] | {"theta_grad": 0.75, "surrogate": "arctan"} | ({"steps": 6} if static else {})
+    call |= WIRES[wired] | {"theta_grad": 0.75, "surrogate": surrogate} | ({"steps": 6} if static else {})
     call = {name: value.to(membrane) if isinstance(value, torch.Tensor) else value for name, value in call.items()}
     ours = run(backend, call)
     assert_same(ours, run("reference", call))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitspike import LIFState, lif
+from bitspike.ops.surrogate import GRADS
 from lif_check import ADAPTIVE, DEVICE, OUTPUTS, check, gradients, incoming, moved, with_state
 from test_lif_backends import assert_same_outputs, calls, draw
 
@@ -63,10 +64,24 @@ WIRES = {"plain": {}, "adaptive": {"adaptation": ADAPTIVE}, "recurrent": {"recur
 
 @pytest.mark.parametrize("static", [False, True], ids=["sequence", "static"])
 @pytest.mark.parametrize("wired", WIRES)
-def test_the_arctan_surrogate(wired, static):
+@pytest.mark.parametrize("surrogate", [name for name in GRADS if name != "fast_sigmoid"])
+def test_other_surrogates(surrogate, wired, static):
     call = {"current": draw(1, *(() if static else (6,)), 3, 9), "beta": 0.5, "theta": 1.5, "theta_grad": 0.75}
-    call |= {"slope": 2.0, "surrogate": "arctan"} | WIRES[wired] | ({"steps": 6} if static else {})
+    call |= {"slope": 1.5, "surrogate": surrogate} | WIRES[wired] | ({"steps": 6} if static else {})
     check(with_state(call, wired == "adaptive"), share=2**-6 if wired == "recurrent" else 2**-7)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of the interpreter's NumPy: infinity is meant
+@pytest.mark.parametrize("surrogate", GRADS)
+def test_far_from_the_center_no_surrogate_is_nan(surrogate):
+    far = torch.tensor([3.0, 90.0, -90.0, 1e4, -1e4, 1e20, 1e30, -1e30])
+    for current, steps in ((far.expand(1, 1, 8), {}), (far.expand(1, 8), {"steps": 1})):
+        u = current.clone().to(DEVICE).requires_grad_()
+        out = lif(u, beta=0.5, theta=3.0, slope=1e10, surrogate=surrogate, backend="triton", **steps)
+        out.spikes.sum().backward()
+        near, *others = u.grad.flatten().tolist()
+        assert near == pytest.approx(1, rel=1e-6)
+        assert all(0 <= grad < 2e-10 for grad in others), others
 
 
 def test_negative_currents_never_fire():

@@ -63,12 +63,26 @@ def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(test_together.StandIn, "recordings", [])
 
 
+ADAMW = ("train.optimizer=adamw", "train.weight_decay=0.3", "net.learn_beta=true")
+
+
+@pytest.mark.parametrize("settings", [(), ADAMW], ids=["as it is", "adamw"])
 @pytest.mark.parametrize("after", [3, 6])
-def test_a_run_stopped_and_resumed_is_the_run_never_stopped(tmp_path, after):
-    train(tmp_path, "whole")
-    assert train(tmp_path, "parts", listener=interrupting(after)) is None
-    assert train(tmp_path, "parts", resume=True) is not None
+def test_a_run_stopped_and_resumed_is_the_run_never_stopped(tmp_path, after, settings):
+    train(tmp_path, "whole", *settings)
+    assert train(tmp_path, "parts", *settings, listener=interrupting(after)) is None
+    assert train(tmp_path, "parts", *settings, resume=True) is not None
     runs.require_equal(tmp_path / "parts", tmp_path / "whole")
+
+
+def test_a_weight_decay_is_another_run(tmp_path):
+    adam = train(tmp_path, "adam")
+    none, some = (train(tmp_path, f"{w}", *ADAMW[:1], f"train.weight_decay={w}") for w in (0, 0.5))
+    assert none["accuracy"] == adam["accuracy"]  # without a decay it is Adam
+    weights = [runs.checkpoint(tmp_path / name)["net"]["layers.0.synapse.weight"] for name in ("adam", "0", "0.5")]
+    assert torch.equal(weights[0], weights[1])
+    assert weights[2].norm() < weights[0].norm()
+    assert some["epochs"] == adam["epochs"]
 
 
 def test_a_run_with_replays_stopped_and_resumed_is_the_run_without(tmp_path, as_on_a_gpu):

@@ -91,6 +91,7 @@ def require_equal_but_for_the_graph(out, other):
 EXACT = ("net.dropout=0", "train.optimizer=sgd", "train.lr=0.015625", "train.schedule=constant")
 WAYS = {
     "adam": ("net.dropout=0",),
+    "adamw": ("net.dropout=0", "train.optimizer=adamw", "train.weight_decay=0.5"),
     "sgd": ("train.optimizer=sgd", "train.momentum=0.9", "train.weight_clip=0.5"),
     "float64": ("train.precision=float64", "net.surrogate_center=current", "data.repeat=2"),
     "dropout": ("net.dropout=0.5", "train.evaluate_theta=final"),

@@ -542,7 +542,15 @@ def test_joint_steps_go_on_where_an_epoch_ends(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("settings", [(), ("net.backend=torch",), ("train.optimizer=sgd", "train.momentum=0.9")])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (),
+        ("net.backend=torch",),
+        ("train.optimizer=sgd", "train.momentum=0.9"),
+        ("train.optimizer=adamw", "train.weight_decay=0.5", "net.surrogate=sigmoid"),
+    ],
+)
 def test_trials_together_on_the_gpu_are_trials_alone(tmp_path, settings):
     device = torch.device("cuda", 0)
     train(tmp_path, "alone", *settings, device=device)

@@ -159,6 +159,37 @@ def test_the_optimizer_is_the_one_named():
     assert sgd.defaults["momentum"] == 0.7
 
 
+def test_adamw_decays_weights_and_nothing_else():
+    net = build("4Conv3-AP2-36Dense10Dense3", (1, 8, 8), norm="step", learn_beta=True, recurrent=True)
+    config = TrainConfig(lr=0.5, optimizer="adamw", weight_decay=0.25, betas=(0.8, 0.9), schedule="constant")
+    adamw = make_optimizer(net, config)
+    assert isinstance(adamw, torch.optim.AdamW)
+    assert adamw.defaults["betas"] == (0.8, 0.9)
+    assert sum(len(group["params"]) for group in adamw.param_groups) == len(list(net.parameters()))
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
+    for p in net.parameters():
+        p.grad = torch.zeros_like(p)
+    adamw.step()
+    changed = {name for name, p in net.named_parameters() if not torch.equal(p, before[name])}
+    assert changed == {f"layers.{i}.synapse.weight" for i in range(3)} | {"layers.1.lif.weight"}
+    for name in changed:
+        torch.testing.assert_close(net.get_parameter(name), before[name] * (1 - 0.5 * 0.25))
+
+
+def test_adamw_is_torchs_on_weights():
+    torch.manual_seed(0)
+    ours, theirs = build("4-3"), build("4-3")
+    theirs.load_state_dict(ours.state_dict())
+    config = TrainConfig(lr=0.1, optimizer="adamw", schedule="constant")
+    optimizers = make_optimizer(ours, config), torch.optim.AdamW(theirs.parameters(), lr=0.1)  # 0.01, its default
+    for k in range(5):
+        for net, optimizer in zip((ours, theirs), optimizers, strict=True):
+            for p in net.parameters():
+                p.grad = (p.detach() * k).sin()
+            optimizer.step()
+    assert torch.equal(ours.layers[0].synapse.weight, theirs.layers[0].synapse.weight)
+
+
 def test_seeds_differ_by_purpose_and_iteration():
     drawn = {mixed(seed, purpose, k) for seed in range(5) for purpose in ("order", "dropout") for k in range(50)}
     assert len(drawn) == 500

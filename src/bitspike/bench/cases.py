@@ -34,8 +34,12 @@ class Case:
     along: Literal["", "T", "width", "batch"] = ""  # what grows in a group
 
     def layers(self) -> tuple[Layer, ...]:
-        """As the network has them."""
-        return parse(self.notation, self.input_shape)[0]
+        """As the network has them; peers are built without padding and strides."""
+        layers = parse(self.notation, self.input_shape)[0]
+        convolutions = [layer for layer in layers if isinstance(layer, Conv)]
+        if any(conv.padding or conv.stride > 1 or any(pool.stride for pool in conv.pools) for conv in convolutions):
+            raise ValueError(f"bench: {self.notation!r} has a padding or a stride, which the peers are built without")
+        return layers
 
     def neurons(self) -> int:
         """Over all layers."""

@@ -65,6 +65,8 @@ def recipe_of(case: Case, spec: Experiment) -> Recipe:
         theta = Constant(plain_scale(layers[0]))
         return Recipe((_LAYER_BETA,), (_LAYER_SLOPE,), (theta,), (0.0,), False, "none", 0.0, 0.0, 1, None, None)
     net, train = spec.net, spec.train
+    if train.optimizer == "adamw":
+        raise ValueError(f"bench: peers train with 'adam' or 'sgd', but {case.preset} has train.optimizer = 'adamw'")
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     dropped = dict(zip(dense, _each(net.dropout, len(dense)), strict=True))
     return Recipe(

@@ -65,7 +65,8 @@ class NetConfig(Config):
     theta: Threshold | list[Threshold]
     dropout: Drop | list[Drop] = 0.0
     norm: Literal["step", "shared", "none"] = "none"
-    surrogate: Literal["fast_sigmoid", "arctan"] = "fast_sigmoid"  # the gradient's shape around the threshold
+    # the gradient's shape around the threshold: the names of ops/surrogate.py, written out, for that needs torch
+    surrogate: Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"] = "fast_sigmoid"
     surrogate_center: Literal["initial", "current"] = "initial"
     init: Literal["torch", "released"] = "released"
     clip: Above0 | None = None  # no gradient to latent weights beyond

@@ -67,6 +67,8 @@ def _unlike_neurons(block: Block, *, last: bool) -> Iterator[str]:
         yield "has recurrent, adaptive or learnt neurons"
     if lif.theta.dim() or lif.theta_grad.dim():
         yield "has a threshold for each neuron"
+    if lif.theta.requires_grad or lif.theta_grad.requires_grad:
+        yield "has a threshold that requires grad, which `lif` refuses"
 
 
 def _unlike_synapse(block: Block) -> Iterator[str]:

@@ -72,6 +72,8 @@ def _neurons(lif: LIF, shape: tuple[int, int], keep_membrane: bool) -> Neurons |
         return None
     if any(n.dtype != torch.float32 or n.device.type != "cpu" for n in (beta, theta, center)):
         return None
+    if theta.requires_grad or center.requires_grad:  # `lif` refuses these, and says why
+        return None
     if theta.dim() > 0 or center.dim() > 0 or (beta.dim() > 0 and beta.shape != shape[1:]):
         return None
     right = all(0 < float(n) < float("inf") for n in (theta, center)) and bool(((beta >= 0) & (beta <= 1)).all())

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from bitspike.nn import fused
 from bitspike.nn.block import Block
+from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
+from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
-from bitspike.nn.notation import Conv, Dense, Layer, parse
+from bitspike.nn.notation import Conv, Dense, Layer, parse, require_shape
 from bitspike.nn.recording import Recording, SelfReporting, record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
-from bitspike.ops.checks import NotFiniteError, require_steps
+from bitspike.ops.checks import NotFiniteError, require_clip, require_steps, require_truth
+from bitspike.ops.lif import require_backend
 
 Norm = Literal["step", "shared"]
 _POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
@@ -39,8 +42,16 @@ class Observed:
             return *self._hidden(), self.output.spikes.sum(0, dtype=torch.float32)
 
 
-class SpikingNetwork(SelfReporting):
+class SpikingNetwork(SelfReporting, Checked):
     """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in."""
+
+    checks: ClassVar[Mapping[str, Check]] = {
+        "steps": setting(require_steps),
+        "glances": lambda net, value: net._require_glances(value),
+        "recompute": setting(lambda where, value: require_truth(where, "recompute", value)),
+        "input_shape": setting(require_shape),
+    }
+    _seen_bytes = False  # whether images of 0-255 were warned of
 
     def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
         super().__init__()
@@ -126,9 +137,12 @@ class SpikingNetwork(SelfReporting):
         """A dict, filled by each call of the network inside the block with every layer's output, by layer name."""
         return record(self)
 
+    def _require_glances(self, glances: int) -> int:
+        require_glances("SpikingNetwork", glances, self.input_shape)
+        return glances
+
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
         """What the layers are given: at all places, for the steps of one glance."""
-        require_glances("SpikingNetwork", self.glances, self.input_shape)
         if steps is None:
             if self.glances > 1:
                 raise ValueError(
@@ -164,6 +178,9 @@ class SpikingNetwork(SelfReporting):
         if steps is not None:
             require_steps("SpikingNetwork", steps)
         if extra == 1:
+            if not self._seen_bytes and holds_bytes(x):
+                self._seen_bytes = True
+                warn_of_bytes(x)
             return self.steps if steps is None else steps
         if steps is not None and steps != x.shape[0]:
             raise ValueError(
@@ -201,18 +218,25 @@ def build(
 ) -> SpikingNetwork:
     """The network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
 
-    `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer (it acts
-    on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`. `norm` is the batch norm of
-    convolutions: statistics per step ("step"), over all time ("shared"), or none. `binary=False` gives the float32
-    twin. `learn_beta` learns a decay for every neuron of Dense layers and one for each convolutional layer;
-    `recurrent` gives Dense layers but the last binary recurrent weights; `adaptation` adds adaptive thresholds. `init`
-    is PyTorch's ("torch", as the paper says) or the released code's ("released"). With `glances` of 5 or 9 the `steps`
-    of a static image are shared out to it as it is and to it moved by a pixel, each from rest. `recompute` saves
-    memory on a GPU: only hidden spikes are kept for the backward pass, as bits, and the rest is made again.
+    Beyond the paper, `32Conv3p1s2` is a convolution with a padding of 1 and a stride of 2, `MP3s2` a pool of 3 with a
+    stride of 2. `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer
+    (it acts on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
+    "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
+    ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
+    layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
+    `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
+    ("released"). With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
+    by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
+    bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
+    gets to a GPU.
     """
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:
         raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
+    require_backend("build", backend)
+    for name, value in (("binary", binary), ("learn_beta", learn_beta), ("recurrent", recurrent)):
+        require_truth("build", name, value)
+    require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
     steps_each("build", steps, glances)
@@ -244,9 +268,17 @@ def build(
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):
             return Block(
-                BinaryConv2d(layer.inputs, layer.filters, layer.kernel, binary=binary, clip=clip),
+                BinaryConv2d(
+                    layer.inputs,
+                    layer.filters,
+                    layer.kernel,
+                    binary=binary,
+                    clip=clip,
+                    padding=layer.padding,
+                    stride=layer.stride,
+                ),
                 neurons(i, layer),
-                pools=[_POOLS[pool.kind](pool.size) for pool in layer.pools],
+                pools=[_POOLS[pool.kind](pool.size, pool.stride) for pool in layer.pools],
                 norm=_NORMS[norm](layer.filters) if norm else None,
             )
         synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
+from bitspike.nn.checked import Check, Checked, setting
+from bitspike.nn.synapses import BINARY_CHECKS
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate, binarize, lif
+from bitspike.ops.checks import require_truth
+from bitspike.ops.lif import require_adaptation, require_backend
 from bitspike.ops.surrogate import require_surrogate
 
 SurrogateCenter = Literal["initial", "current"]
@@ -28,8 +32,79 @@ def as_number(where: str, name: str, value: object) -> float:
     raise TypeError(f"{where}: {name} must be a number, but is {value!r}")
 
 
-class LIF(nn.Module):
+def _positive(where: str, name: str, value: object) -> float:
+    """A finite number > 0 as a Python float."""
+    number = as_number(where, name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{where}: {name} must be a finite number > 0, but is {number!r}")
+    return number
+
+
+def _require_center(where: str, value: object) -> None:
+    if not isinstance(value, str) or value not in ("initial", "current"):
+        raise ValueError(
+            f"{where}: surrogate_center must be 'initial' (the paper) or 'current' (the released code), "
+            f"but is {value!r}"
+        )
+
+
+def _no_gradient(where: str, name: str) -> TypeError:
+    return TypeError(
+        f"{where}: {name} cannot be learnt: thresholds follow a schedule and get no gradient; "
+        f"set a number or a tensor without grad, anneal it with ThresholdAnnealing, or learn the decay, learn_beta=True"
+    )
+
+
+def _threshold(layer: LIF, name: str, value: object) -> Tensor:
+    """What a threshold becomes: a number is written into its buffer, a tensor (one a neuron, perhaps) replaces it."""
+    where = type(layer).__name__
+    if isinstance(value, nn.Parameter) or (isinstance(value, Tensor) and value.requires_grad):
+        raise _no_gradient(where, name)
+    if isinstance(value, Tensor):
+        _require_threshold(where, name, value, layer.neuron_shape())
+        return value
+    return layer.get_buffer(name).fill_(_positive(where, name, value))
+
+
+def _require_threshold(where: str, name: str, value: Tensor, neurons: torch.Size) -> None:
+    """Real numbers > 0 that fit the layer's neurons, where it knows them; values are not looked at on a GPU."""
+    if not value.is_floating_point():
+        raise TypeError(f"{where}: {name} must be floating point, but has dtype {value.dtype}; call .float() first")
+    try:
+        torch.broadcast_shapes(value.shape, neurons)
+    except RuntimeError:
+        raise ValueError(
+            f"{where}: {name} of shape {list(value.shape)} does not fit neurons of shape {list(neurons)}; "
+            "give a number or one value per neuron"
+        ) from None
+    if value.device.type == "cpu" and (bad := ~((value > 0) & value.isfinite())).any():
+        raise ValueError(
+            f"{where}: {name} must be finite and > 0, but is {value[bad].flatten()[0].item():g}; "
+            "a threshold of 0 or less fires at rest"
+        )
+
+
+def _theta(layer: LIF, value: object) -> Tensor:
+    """The new threshold; a surrogate whose center is "current" goes with it."""
+    theta = _threshold(layer, "theta", value)
+    if layer.surrogate_center == "current":
+        layer.theta_grad = value.clone() if isinstance(value, Tensor) else value  # type: ignore[assignment]
+    return theta
+
+
+def _fixed_beta(layer: LIF, value: object) -> object:
+    name = type(layer).__name__
+    raise AttributeError(
+        f"{name}: beta is given when the layer is made, {name}(beta=...), or learnt with learn_beta=True; "
+        f"it cannot be set to {value!r} later"
+    )
+
+
+class LIF(Checked):
     """Leaky integrate-and-fire neurons (Eq. 1-2) over `current [T, B, ...]`; the buffer `theta` is their threshold.
+
+    `lif.theta = 3.0` writes that buffer, a tensor takes its place; neither can be learnt. Every setting may be changed
+    later, and is checked where it is set.
 
     `surrogate_center="initial"` keeps the surrogate at the starting threshold while annealing raises theta
     (the paper); `"current"` moves it along (the authors' released code). `surrogate` is its shape, as in `lif`.
@@ -39,6 +114,16 @@ class LIF(nn.Module):
 
     theta: Tensor
     theta_grad: Tensor
+    checks: ClassVar[Mapping[str, Check]] = {
+        "theta": _theta,
+        "theta_grad": lambda layer, value: _threshold(layer, "theta_grad", value),
+        "beta": _fixed_beta,
+        "slope": lambda layer, value: _positive(type(layer).__name__, "slope", value),
+        "surrogate": setting(require_surrogate),
+        "surrogate_center": setting(_require_center),
+        "adaptation": setting(require_adaptation),
+        "backend": setting(require_backend),
+    }
 
     def __init__(
         self,
@@ -55,23 +140,17 @@ class LIF(nn.Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        theta, slope = as_number(name, "theta", theta), as_number(name, "slope", slope)
-        for what, value in (("theta", theta), ("slope", slope)):
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}: {what} must be a finite number > 0, but is {value!r}")
-        require_surrogate(name, surrogate)
-        if surrogate_center not in ("initial", "current"):
-            raise ValueError(
-                f"{name}: surrogate_center must be 'initial' (the paper) or 'current' (the released code), "
-                f"but is {surrogate_center!r}"
-            )
+        require_truth(name, "learn_beta", learn_beta)
         self.slope = slope
         self.surrogate: Surrogate = surrogate
-        self.surrogate_center = surrogate_center
+        self.surrogate_center: SurrogateCenter = surrogate_center
         self.adaptation = adaptation
-        self.backend = backend
-        self.register_buffer("theta", torch.tensor(float(theta)))
-        self.register_buffer("theta_grad", torch.tensor(float(theta)))
+        self.backend: Backend = backend
+        theta = _positive(name, "theta", theta)
+        for buffer in ("theta", "theta_grad"):
+            # Not of a half-precision default dtype: rounded, thresholds would flip spikes and stop annealing.
+            wide = torch.promote_types(torch.get_default_dtype(), torch.float32)
+            self.register_buffer(buffer, torch.tensor(theta, dtype=wide))
         self._own_beta(beta, learn_beta, neurons)
 
     def _own_beta(self, beta: float | Tensor, learn: bool, neurons: int | tuple[int, ...] | None) -> None:
@@ -89,14 +168,15 @@ class LIF(nn.Module):
                     "give one number or one a neuron"
                 )
             values = values.expand(shape).clone()
-        if not ((values >= 0) & (values <= 1)).all():
+        seen = values.device.type != "meta"  # which holds no values
+        if seen and not ((values >= 0) & (values <= 1)).all():
             raise ValueError(
                 f"{name}: beta must be in [0, 1], but is {beta!r}; it is the share of the membrane kept per step"
             )
         if not learn:
             self.register_buffer("_beta", values)
             return
-        if not ((values > 0) & (values < 1)).all():
+        if seen and not ((values > 0) & (values < 1)).all():
             raise ValueError(
                 f"{name}: a learnt beta must start inside (0, 1), but is {beta!r}; at 0 or 1 its logit is infinite"
             )
@@ -120,11 +200,29 @@ class LIF(nn.Module):
                 self._buffers[name] = kept.to(buffer.device)
         return self
 
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """As any module's, but a threshold is no parameter."""
+        if name in ("theta", "theta_grad"):
+            raise _no_gradient(type(self).__name__, name)
+        super().register_parameter(name, param)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """As any module's; a threshold that is there already is checked as one that is assigned."""
+        if name in ("theta", "theta_grad") and name in self._buffers:
+            tensor = _threshold(self, name, tensor)
+        super().register_buffer(name, tensor, persistent)
+
     @torch.no_grad()
     def set_theta(self, theta: float, *, initial: float) -> None:
         """Write the threshold in place; the surrogate goes to `initial`, or follows if its center is "current"."""
+        name = type(self).__name__
+        theta, initial = _positive(name, "theta", theta), _positive(name, "initial", initial)
         self.theta.fill_(theta)
         self.theta_grad.fill_(theta if self.surrogate_center == "current" else initial)
+
+    def neuron_shape(self) -> torch.Size:
+        """The shape of one sample's neurons, as far as the layer knows it: that of its decays."""
+        return self.beta.shape
 
     def recurrent_weight(self) -> Tensor | None:
         """What spikes send back into the layer at the next step; none here."""
@@ -183,6 +281,8 @@ class RecurrentLIF(LIF):
     `binary=False` is the float32 twin. `weight [neurons, neurons]` is latent, as in BinaryLinear.
     """
 
+    checks: ClassVar[Mapping[str, Check]] = {**LIF.checks, **BINARY_CHECKS}
+
     def __init__(
         self,
         neurons: int,
@@ -201,6 +301,10 @@ class RecurrentLIF(LIF):
         self.clip = clip
         bound = 1 / math.sqrt(neurons)
         self.weight = nn.Parameter(torch.empty(neurons, neurons).uniform_(-bound, bound))
+
+    def neuron_shape(self) -> torch.Size:
+        """One dimension, of as many neurons as the weights connect."""
+        return self.weight.shape[:1]
 
     def recurrent_weight(self) -> Tensor:
         return binarize(self.weight, self.clip) if self.binary else self.weight

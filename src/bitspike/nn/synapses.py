@@ -9,11 +9,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bitspike.nn.checked import Check, Checked, setting
 from bitspike.ops import binarize, soften
+from bitspike.ops.checks import require_clip, require_truth
 
 # Steps a convolution takes at once on the CPU: the float32 sum of a kernel's gradient over all of a long sequence
 # loses digits (2e-5 of the largest at T = 100), and a shorter one stays in cache.
 _STEPS_AT_ONCE = 10
+
+
+BINARY_CHECKS: dict[str, Check] = {
+    "binary": setting(lambda where, value: require_truth(where, "binary", value)),
+    "clip": setting(require_clip),
+}
+
+
+def _hardness(synapse: nn.Module, value: object) -> object:
+    """None, or one number on the device, which a schedule moves in place."""
+    if value is not None and not (isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 0):
+        raise TypeError(
+            f"{type(synapse).__name__}: hardness must be a 0-d tensor or None, but is {value!r}; "
+            "write torch.tensor(hardness)"
+        )
+    return value
+
+
+_SYNAPSE_CHECKS = {**BINARY_CHECKS, "hardness": _hardness}
 
 
 def per_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -34,12 +55,14 @@ def require_images(where: str, x: Tensor, channels: int) -> None:
         raise ValueError(f"{where}: input must have at least one time step, but has shape {list(x.shape)}")
 
 
-class BinaryLinear(nn.Linear):
+class BinaryLinear(nn.Linear, Checked):
     """x @ sign(w).T + b over the last dimension; `binary=False` is the float32 twin. The bias stays real.
 
     The parameter `weight` is the latent real weight that the optimizer moves; `clip` stops its gradient
     where |w| > clip. With a `hardness` weights are soft (`ops.soften`) while gradients are recorded, and signs else.
     """
+
+    checks = _SYNAPSE_CHECKS
 
     def __init__(
         self,
@@ -69,11 +92,13 @@ class BinaryLinear(nn.Linear):
         return f"{super().extra_repr()}, binary={self.binary}"
 
 
-class BinaryConv2d(nn.Conv2d):
+class BinaryConv2d(nn.Conv2d, Checked):
     """conv2d(x, sign(w)) over `[B, C, H, W]` or `[T, B, C, H, W]`; `binary=False` is the float32 twin.
 
     No bias unless asked for, as in the paper's networks; otherwise as BinaryLinear.
     """
+
+    checks = _SYNAPSE_CHECKS
 
     def __init__(
         self,

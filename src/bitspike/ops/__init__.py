@@ -3,7 +3,7 @@
 from bitspike.ops.binarize import binarize, soften
 from bitspike.ops.grouped import grouped_linear
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
-from bitspike.ops.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, spike
+from bitspike.ops.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
 
 __all__ = [
     "Adaptation",
@@ -16,6 +16,8 @@ __all__ = [
     "fast_sigmoid_grad",
     "grouped_linear",
     "lif",
+    "sigmoid_grad",
     "soften",
     "spike",
+    "triangular_grad",
 ]

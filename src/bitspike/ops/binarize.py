@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.checks import require_clip
 
 
 class _Binarize(torch.autograd.Function):
@@ -45,8 +46,7 @@ def binarize(w: Tensor, clip: float | None = None) -> Tensor:
             f"binarize: w must be a floating-point tensor (the latent weights), but has dtype {w.dtype}; "
             "call w.float() first"
         )
-    if clip is not None and not clip > 0:
-        raise ValueError(f"binarize: clip must be > 0 or None, but is {clip!r}; None never cuts the gradient")
+    require_clip("binarize", clip)
     signs: Tensor = _Binarize.apply(w, clip)
     return signs
 

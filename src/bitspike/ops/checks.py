@@ -97,12 +97,34 @@ def require_theta(name: str, theta: Tensor) -> None:
         )
 
 
-def require_number(where: str, name: str, value: float) -> None:
-    """A finite number > 0."""
+def require_real(where: str, name: str, value: object) -> None:
+    """A number: a float, a whole one, or NumPy's."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{where}: {name} must be a number, but is a {type(value).__name__}: {value!r}")
+
+
+def require_number(where: str, name: str, value: float) -> None:
+    """A finite number > 0."""
+    require_real(where, name, value)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(f"{where}: {name} must be a finite number > 0, but is {value!r}")
+
+
+def require_truth(where: str, name: str, value: object) -> None:
+    """True or False, NumPy's too: any word, "no" among them, would count as true."""
+    of_numpy = (getattr(value, "dtype", None), getattr(value, "shape", None)) == (bool, ())
+    if not isinstance(value, bool) and not of_numpy:
+        raise TypeError(f"{where}: {name} must be True or False, but is {value!r}")
+
+
+def require_clip(where: str, clip: float | None) -> None:
+    """A number > 0, or None."""
+    if clip is None:
+        return
+    if isinstance(clip, bool) or not isinstance(clip, Real):
+        raise TypeError(f"{where}: clip must be a number > 0 or None, but is {clip!r}; None never cuts the gradient")
+    if not clip > 0:
+        raise ValueError(f"{where}: clip must be > 0 or None, but is {clip!r}; None never cuts the gradient")
 
 
 def require_recurrent(recurrent: Tensor | None, shape: torch.Size, device: torch.device) -> None:

@@ -47,6 +47,8 @@ class Adaptation:
     strength: float
 
     def __post_init__(self) -> None:
+        for name in ("rho", "strength"):
+            checks.require_real("Adaptation", name, getattr(self, name))
         if not 0 <= self.rho <= 1:
             raise ValueError(f"Adaptation: rho must be in [0, 1], but is {self.rho!r}; it is a decay per step")
         if not (math.isfinite(self.strength) and self.strength >= 0):
@@ -110,8 +112,9 @@ def lif(
     """u[t] = beta*u[t-1] + I[t] - theta*z[t-1];  z[t] = 1 if u[t] >= theta else 0.
 
     `current` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` that is fed T times. The reset carries no
-    gradient; the spike's is 1 / (1 + slope*|theta_grad - u|)**2, or with `surrogate="arctan"`
-    1 / (1 + (slope*(theta_grad - u))**2), where `theta_grad` is theta unless given.
+    gradient; the spike's is the surrogate's: with d = slope*|u - theta_grad|, where `theta_grad` is theta unless
+    given, 1 / (1 + d)**2 ("fast_sigmoid"), 1 / (1 + d**2) ("arctan"), max(0, 1 - d) ("triangular") or
+    4*p*(1 - p), p = 1 / (1 + exp(-d)) ("sigmoid").
     `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
     `state`, from an earlier call's output, continues it exactly.
 
@@ -151,7 +154,29 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
         if reason := refusal(scan):
             raise ValueError(f"lif: {origin} {name!r} cannot run this call: {reason}; use 'auto'")
         return run
-    raise ValueError(f"lif: {origin} must be one of {', '.join(BACKENDS)}, but is {name!r}")
+    raise _unknown_backend("lif", name, origin)
+
+
+def require_backend(where: str, backend: object) -> None:
+    """One of the backends by name."""
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        raise _unknown_backend(where, backend)
+
+
+def _unknown_backend(where: str, backend: object, origin: str = "backend") -> ValueError:
+    return ValueError(
+        f"{where}: {origin} must be one of {', '.join(BACKENDS)}, but is {backend!r}; it is a way to compute, "
+        'the device is where the tensors are: net.to("cuda") and x.to("cuda")'
+    )
+
+
+def require_adaptation(where: str, adaptation: object) -> None:
+    """An Adaptation, or None."""
+    if adaptation is not None and not isinstance(adaptation, Adaptation):
+        raise TypeError(
+            f"{where}: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
+            "write Adaptation(rho, strength)"
+        )
 
 
 def _checked(
@@ -173,11 +198,7 @@ def _checked(
     dtype = torch.promote_types(current.dtype, torch.float32)
     checks.require_number("lif", "slope", slope)
     require_surrogate("lif", surrogate)
-    if adaptation is not None and not isinstance(adaptation, Adaptation):
-        raise TypeError(
-            f"lif: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
-            "write Adaptation(rho, strength)"
-        )
+    require_adaptation("lif", adaptation)
     beta_t = checks.parameter("beta", beta, shape, dtype, current.device)
     theta_t = checks.parameter("theta", theta, shape, dtype, current.device)
     center = theta_t

@@ -15,11 +15,10 @@ from torch.autograd.function import once_differentiable
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 from bitspike.ops.saved import saved_tensors
-from bitspike.ops.surrogate import Surrogate
+from bitspike.ops.surrogate import CODES, Surrogate
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
 _INTERFACE = 2  # of native.c
-_SURROGATES: dict[Surrogate, int] = {"fast_sigmoid": 0, "arctan": 1}  # as cpu/scan.h numbers them
 _COUNTS = ("steps", "neurons", "current_step", "beta_step", "theta_step", "center_step")
 _POINTERS = ("current", "beta", "theta", "center", "u0", "z0")
 
@@ -49,7 +48,7 @@ def _library() -> ctypes.CDLL | None:
         return None
     try:
         library = ctypes.CDLL(spec.origin)
-        if library.lif_interface() != _INTERFACE:
+        if library.lif_interface() != _INTERFACE or library.lif_surrogates() != len(CODES):
             return None
     except (OSError, AttributeError):
         return None
@@ -147,7 +146,7 @@ def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan
         *(int(p.numel() > 1) for p in parameters),
         *(tensor.data_ptr() for tensor in held),
         form.slope,
-        _SURROGATES[form.surrogate],
+        CODES[form.surrogate],
     )
     return held, scan
 

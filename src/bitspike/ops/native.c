@@ -12,6 +12,12 @@ EXPORT int lif_interface(void)
     return 2;
 }
 
+/* How many surrogates these kernels know: a library built before one was added must not take another's place. */
+EXPORT int lif_surrogates(void)
+{
+    return SURROGATES;
+}
+
 static FOR_EACH_CPU void forward_block(const Scan *s, int64_t first, int64_t n, float *spikes, float *membrane,
                                        float *u_last)
 {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bitspike.ops.saved import saved_tensors
 
-Surrogate = Literal["fast_sigmoid", "arctan"]
+Surrogate = Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"]
 
 
 def fast_sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
@@ -23,10 +23,27 @@ def arctan_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
     return 1.0 / (1.0 + (slope * (center - u)) ** 2)
 
 
+def triangular_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
+    """ds/du = max(0, 1 - slope * |center - u|): none beyond a distance of 1 / slope."""
+    return (1.0 - slope * (center - u).abs()).clamp(min=0.0)
+
+
+def sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
+    """ds/du = 4 * p * (1 - p) with p = 1 / (1 + exp(slope * (center - u))), 4 / slope times the derivative of p."""
+    e = (-slope * (center - u).abs()).exp()  # of a number <= 0: far away it is 0, where exp(+) would overflow
+    return 4.0 * e / (1.0 + e) ** 2
+
+
+# Every backend has these, and all are 1 at the center. A new one is a function here with its entry and its name in
+# `Surrogate` and in `net.surrogate` of experiments/schema.py, a case in surrogate_triton.py, and one in cpu/scan.h,
+# whose numbers are the places in this table; tests/test_surrogate.py compares them all.
 GRADS: dict[Surrogate, Callable[[Tensor, Tensor | float, float], Tensor]] = {
     "fast_sigmoid": fast_sigmoid_grad,
     "arctan": arctan_grad,
+    "triangular": triangular_grad,
+    "sigmoid": sigmoid_grad,
 }
+CODES: dict[Surrogate, int] = {name: code for code, name in enumerate(GRADS)}
 
 
 def require_surrogate(where: str, surrogate: object) -> None:

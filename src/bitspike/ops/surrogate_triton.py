@@ -1,4 +1,4 @@
-"""The Triton twin of the surrogates, for every kernel that scans: from one instruction that is good to 22 bits."""
+"""The Triton twin of the surrogates, for every kernel that scans: from instructions that are good to 22 bits."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -8,14 +8,21 @@ import triton.language as tl
 
 @triton.jit
 def _surrogate(u, center, slope, SURROGATE: tl.constexpr):
-    """ds/du: 1 / (1 + (slope * (center - u))**2) of "arctan", 1 / (1 + slope * |center - u|)**2 of "fast_sigmoid"."""
-    tl.static_assert(SURROGATE == "fast_sigmoid" or SURROGATE == "arctan")
-    if SURROGATE == "arctan":
-        away = slope * (center - u)
-        root = tl.rsqrt(1.0 + away * away)
-        grad = root * root
-    else:
-        root = tl.rsqrt(1.0 + slope * tl.abs(center - u))
+    """ds/du as in surrogate.py."""
+    away = slope * tl.abs(center - u)
+    if SURROGATE == "fast_sigmoid":
+        root = tl.rsqrt(1.0 + away)
         square = root * root
         grad = square * square
+    elif SURROGATE == "arctan":
+        root = tl.rsqrt(1.0 + away * away)
+        grad = root * root
+    elif SURROGATE == "triangular":
+        grad = tl.maximum(1.0 - away, 0.0)
+    else:
+        tl.static_assert(SURROGATE == "sigmoid")
+        e = tl.exp(-away)  # of a number <= 0: far away it is 0, where exp(+) would overflow
+        root = tl.rsqrt(1.0 + e)
+        square = root * root
+        grad = 4.0 * e * square * square
     return grad

@@ -18,11 +18,12 @@ class TrainConfig(Config):
 
     epochs: Positive = 500
     batch: Positive = 128  # samples an iteration, over all processes
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     lr: Above0
-    betas: tuple[Rate, Rate] = (0.9, 0.999)
+    betas: tuple[Rate, Rate] = (0.9, 0.999)  # adam, adamw
     eps: Above0 = 1e-8
-    momentum: Rate = 0.0
+    weight_decay: Annotated[Real, Field(ge=0, le=1e37)] | None = None  # adamw: weights lose lr times this a step; 0.01
+    momentum: Rate = 0.0  # sgd
     schedule: Literal["cosine", "constant", "decay"] = "constant"  # given a half_period, cosine
     half_period: Positive | None = None  # cosine only: iterations from lr down to 0; then it rises again
     warmup: Rate = 0.0  # decay: share of all iterations in which lr rises from 0, before it falls to 0
@@ -67,6 +68,13 @@ class TrainConfig(Config):
             return {**values, "schedule": "cosine"}
         return values
 
+    @model_validator(mode="before")
+    @classmethod
+    def _adamw_decays(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("optimizer") == "adamw" and values.get("weight_decay") is None:
+            return {**values, "weight_decay": 0.01}  # PyTorch's
+        return values
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.schedule == "cosine" and self.half_period is None:
@@ -78,6 +86,11 @@ class TrainConfig(Config):
             raise ValueError(
                 f"train.warmup belongs to train.schedule = 'decay', but the schedule is {self.schedule!r}; "
                 "set it to 0, or the schedule to 'decay'"
+            )
+        if self.weight_decay is not None and self.optimizer != "adamw":
+            raise ValueError(
+                f"train.weight_decay belongs to train.optimizer = 'adamw', but the optimizer is {self.optimizer!r}; "
+                "set it to none, or the optimizer to 'adamw'"
             )
         if self.teacher is not None and self.loss != "cross_entropy":
             raise ValueError(

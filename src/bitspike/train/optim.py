@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from bitspike.nn import BinaryConv2d, BinaryLinear, RecurrentLIF
 from bitspike.train.config import TrainConfig
 
+_WEIGHTED = (BinaryLinear, BinaryConv2d, RecurrentLIF)
+
 
 def learning_rate(config: TrainConfig, step: int, total: int | None = None) -> float:
     """lr/2 * (1 + cos(pi * step / half_period)): down to 0 in half a period, and up again.
@@ -36,21 +38,30 @@ def _decayed(config: TrainConfig, step: int, total: int | None) -> float:
 
 
 def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = None) -> torch.optim.Optimizer:
-    """Adam or SGD over all parameters; its learning rate is read from `rate`, one float32 on the device, if given."""
+    """The optimizer named, over all parameters; its rate is read from `rate`, one float32 on the device, if given."""
     parameters = list(net.parameters())
     on_gpu = parameters[0].is_cuda
     fused = True if on_gpu else None  # one kernel for all, which reads a tensor's rate without waiting for it
+    moments: dict[str, Any] = {"betas": config.betas, "eps": config.eps, "capturable": on_gpu}
     made: torch.optim.Optimizer
     if config.optimizer == "adam":
-        made = torch.optim.Adam(
-            parameters, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused, capturable=on_gpu
-        )
+        made = torch.optim.Adam(parameters, lr=config.lr, fused=fused, **moments)
+    elif config.optimizer == "adamw":
+        made = torch.optim.AdamW(_by_decay(net, config.weight_decay or 0.0), lr=config.lr, fused=fused, **moments)
     else:
         made = torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum, fused=fused)
     if rate is not None:
         for group in made.param_groups:
             group["lr"] = rate
     return made
+
+
+def _by_decay(net: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """AdamW's groups: weights decay; biases, batch norms and learnt time constants have no reason to go to 0."""
+    weights = {id(module.weight) for module in net.modules() if isinstance(module, _WEIGHTED)}
+    kinds = ([p for p in net.parameters() if (id(p) in weights) == decays] for decays in (True, False))
+    groups = zip(kinds, (decay, 0.0), strict=True)
+    return [{"params": members, "weight_decay": share} for members, share in groups if members]
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
@@ -98,8 +109,7 @@ def clip_weights(parameters: Sequence[Tensor], bound: float) -> None:
 
 def latent_weights(net: nn.Module) -> list[Tensor]:
     """The weights of which `net` uses only the signs: of binary synapses and recurrences, not their biases."""
-    kinds = (BinaryLinear, BinaryConv2d, RecurrentLIF)
-    return [module.weight for module in net.modules() if isinstance(module, kinds) and module.binary]
+    return [module.weight for module in net.modules() if isinstance(module, _WEIGHTED) and module.binary]
 
 
 def _gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.lif_c import CGradients
+from bitspike.ops.surrogate import CODES
 
 _INTERFACE = 2  # of pack.c
 _POINTER, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
@@ -37,7 +38,7 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         loaded = ctypes.CDLL(spec.origin)
-        if loaded.cpu_interface() != _INTERFACE:
+        if loaded.cpu_interface() != _INTERFACE or loaded.cpu_surrogates() != len(CODES):
             return None
         for name, arguments in _SIGNATURES.items():
             getattr(loaded, name).argtypes = arguments

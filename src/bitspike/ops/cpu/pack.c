@@ -11,6 +11,12 @@ EXPORT int cpu_interface(void)
     return 2;
 }
 
+/* How many surrogates these kernels know: a library built before one was added must not take another's place. */
+EXPORT int cpu_surrogates(void)
+{
+    return SURROGATES;
+}
+
 static FOR_EACH_CPU int pack_row(const float *restrict x, int64_t inputs, uint64_t *restrict bits,
                                  uint64_t *restrict more, int64_t *events)
 {

@@ -23,7 +23,8 @@
 #endif
 
 enum { BLOCK = 1024, AHEAD = 3 /* steps */ };
-enum { FAST_SIGMOID, ARCTAN }; /* surrogates, as lif_c.py numbers them */
+/* In the order of GRADS in surrogate.py, and how many they are. */
+enum { FAST_SIGMOID, ARCTAN, TRIANGULAR, SIGMOID, SURROGATES };
 
 /* Shared with lif_c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
 typedef struct {
@@ -89,14 +90,39 @@ INLINE void fetch(const float *from, int64_t n)
         __builtin_prefetch(from + i);
 }
 
+typedef union {
+    float number;
+    int32_t bits;
+} Float;
+
+/* exp(-x) of x >= 0 to 3e-7 of itself, 0 where float32 runs out of exponents; in operations that compilers have
+ * vectors for, which libm's expf is not. 2^-n * exp(r) with r = n ln 2 - x, |r| <= ln(2) / 2; n = 127 makes it 0.
+ * The cap compares bits, which order as numbers >= 0 do: a branch on x itself would undo the vectors. */
+INLINE float exp_of_minus(float x)
+{
+    const Float end = {88.0f}, given = {x};
+    const Float near = {.bits = given.bits < end.bits ? given.bits : end.bits};
+    const int32_t n = (int32_t)(near.number * 1.44269504f + 0.5f);
+    const float r = ((float)n * 0.693359375f - near.number) - (float)n * 2.12194440e-4f; /* ln 2 in two parts */
+    const float high = 1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720));
+    const float p = 1.0f + r * (1.0f + r * (0.5f + r * (1.0f / 6 + r * high)));
+    const Float scale = {.bits = (127 - n) << 23};
+    return p * scale.number;
+}
+
 /* g + gz * surrogate(u): the gradient of one step's current. `surrogate` is a constant wherever this is inlined. */
 INLINE float through_spike(const Scan *s, const int surrogate, float g, float gz, float center, float u)
 {
-    if (surrogate == ARCTAN) {
-        const float away = s->slope * (center - u);
+    const float away = s->slope * fabsf(center - u);
+    if (surrogate == ARCTAN)
         return g + gz / (1.0f + away * away);
+    if (surrogate == TRIANGULAR)
+        return g + gz * (away < 1.0f ? 1.0f - away : 0.0f);
+    if (surrogate == SIGMOID) {
+        const float e = exp_of_minus(away);
+        return g + gz * (4.0f * e / ((1.0f + e) * (1.0f + e)));
     }
-    float d = 1.0f + s->slope * fabsf(center - u);
+    const float d = 1.0f + away;
     return g + gz / (d * d);
 }
 
@@ -164,10 +190,21 @@ INLINE void walk_back_by(const Scan *s, const int surrogate, int64_t first, int6
 INLINE void walk_back(const Scan *s, int64_t first, int64_t n, const Gradients *grad, const float *beta_of,
                       const float *us, int64_t width, float *out, int64_t stride)
 {
-    if (s->surrogate == ARCTAN)
-        walk_back_by(s, ARCTAN, first, n, grad, beta_of, us, width, out, stride);
-    else
-        walk_back_by(s, FAST_SIGMOID, first, n, grad, beta_of, us, width, out, stride);
+#define WALK_BACK_BY(surrogate) walk_back_by(s, surrogate, first, n, grad, beta_of, us, width, out, stride)
+    switch (s->surrogate) {
+    case ARCTAN:
+        WALK_BACK_BY(ARCTAN);
+        break;
+    case TRIANGULAR:
+        WALK_BACK_BY(TRIANGULAR);
+        break;
+    case SIGMOID:
+        WALK_BACK_BY(SIGMOID);
+        break;
+    default:
+        WALK_BACK_BY(FAST_SIGMOID);
+    }
+#undef WALK_BACK_BY
 }
 
 #endif

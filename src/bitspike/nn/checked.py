@@ -1,0 +1,30 @@
+"""Modules whose settings are checked where they are set, so that a wrong one is not found out an epoch later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from torch import nn
+
+Check = Callable[[Any, Any], Any]  # the module and the value that comes, to the value that is kept
+
+
+class Checked(nn.Module):
+    """A module whose `checks`, by name, see each value that is assigned. Reading costs what it costs any module."""
+
+    checks: ClassVar[Mapping[str, Check]] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check = self.checks.get(name)
+        super().__setattr__(name, value if check is None else check(self, value))
+
+
+def setting(require: Callable[[str, Any], None]) -> Check:
+    """A check from a requirement of `where` and a value, which is kept as it comes."""
+
+    def check(module: nn.Module, value: object) -> object:
+        require(type(module).__name__, value)
+        return value
+
+    return check
