@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from bitspike._lazy import TRAIN, needs
 from bitspike.cli import bench, data, preset, reproduce, train  # noqa: F401  (each adds its commands)
 from bitspike.cli.app import app
 
@@ -46,8 +47,8 @@ def _run() -> None:
 
 
 def _line(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "h5py", "pydantic"):
-        return f"{error.name} is needed, but is not installed; run: pip install 'bitspike[train]'"
+    if isinstance(error, ModuleNotFoundError) and error.name in TRAIN and "pip install" not in str(error):
+        return needs(error.name, "this command")
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,15 @@ def preset(name: str) -> Experiment:
     if name not in preset_names():
         raise ValueError(f"preset: {unknown_key(name, preset_names(), 'preset')}")
     task, variant = name.split("/")
-    text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
-    tables = tomllib.loads(text)
+    tables = _tables(task)
     values = _merged(tables["common"], tables[variant]) if variant in VARIANTS else tables[variant]
     return experiment({"name": name, **values}, f"preset {name}")
+
+
+@cache
+def _tables(task: str) -> dict[str, Any]:
+    text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
