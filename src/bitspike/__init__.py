@@ -65,8 +65,10 @@ else:
             "bitspike.anneal": ["ThresholdAnnealing"],
             "bitspike.data": ["latency", "poisson"],
             "bitspike.experiments.saved": ["load_run"],
-            "bitspike.nn": ["LIF", "AdaptiveLIF", "BinaryConv2d", "BinaryLinear", "RecurrentLIF"]
-            + ["SpikingNetwork", "build", "initialize"],
+            "bitspike.nn": [
+                *("LIF", "AdaptiveLIF", "BinaryConv2d", "BinaryLinear", "RecurrentLIF"),
+                *("SpikingNetwork", "build", "initialize"),
+            ],
             "bitspike.ops": ["Adaptation", "LIFOutput", "LIFState", "binarize", "lif"],
             "bitspike.schedules": ["Constant", "Linear", "Relax", "Schedule"],
             "bitspike.suggest": ["suggest_schedules"],
