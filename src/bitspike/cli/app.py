@@ -1,11 +1,11 @@
-"""The commands' common ground: the app, its bars, its one-line errors."""
+"""The commands' common ground: the app, its bars, and the one way in which text reaches the terminal."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,11 +14,13 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
 
 app = typer.Typer(
     help="Train, explain and ship 1-bit spiking neural networks.",
@@ -28,24 +30,22 @@ app = typer.Typer(
 )
 
 
-class Device(StrEnum):
-    """Where to compute."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
 Begin = Callable[[str, int], Callable[[], None]]
 BeginBytes = Callable[[str, int | None], Callable[[int], None]]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|cpu|cuda|cuda:N", help="Where to compute: auto takes a GPU where there is one, cuda:1 the second."
+    ),
+]
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         from bitspike import __version__
 
-        typer.echo(f"bitspike {__version__}")
+        echo(f"bitspike {__version__}")
         raise typer.Exit
 
 
@@ -58,22 +58,74 @@ def options(
     """Train, explain and ship 1-bit spiking neural networks."""
 
 
+# ---- What a person reads. Titles, names, paths and messages come from files and servers: nothing in them may steer the
+# terminal, so commands print with these functions only (a test looks).
+
+
+def printable(text: str) -> str:
+    r"""What a terminal would obey or could not show, such as escape sequences and line breaks, as \u001b and \n."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
+
+
+def _spelt(char: str) -> str:
+    code = ord(char)
+    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(char) or (
+        f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    )
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def echo(message: str, err: bool = False) -> None:
+    """A line of the result, on stdout."""
+    typer.echo(printable(message), err=err)
+
+
 def say(message: str) -> None:
     """A line for the person, on stderr, so that --json leaves stdout to the result."""
-    typer.echo(message, err=True)
+    echo(message, err=True)
+
+
+def echo_json(value: Any) -> None:
+    """The result for other programs; JSON spells what is not ASCII."""
+    typer.echo(json.dumps(value, indent=2))
+
+
+def echo_lines(text: str) -> None:
+    """A whole document."""
+    typer.echo(_printable_lines(text))
+
+
+class _Screen(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(_printable_lines(text), **options)
+
+
+def screen(*, stderr: bool = False) -> Console:
+    """Where tables are drawn; what stands in square brackets or between colons is text like any other."""
+    return _Screen(stderr=stderr, markup=False, emoji=False)
+
+
+class Label(TextColumn):
+    """A bar's words, as they are."""
+
+    def render(self, task: Task) -> Text:
+        return Text(printable(self.text_format.format(task=task)), self.style, justify=self.justify)
 
 
 @contextmanager
 def bars() -> Iterator[Begin]:
     """How to begin a bar of so many steps; the bars vanish when they are done."""
     columns = (
-        TextColumn("{task.description:<36}"),
+        Label("{task.description:<36}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
 
         def begin(stage: str, steps: int) -> Callable[[], None]:
@@ -86,8 +138,8 @@ def bars() -> Iterator[Begin]:
 @contextmanager
 def byte_bars() -> Iterator[BeginBytes]:
     """As `bars`, of bytes."""
-    columns = (TextColumn("{task.description:<36}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    console = Console(stderr=True)
+    columns = (Label("{task.description:<36}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    console = screen(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
 
         def begin(stage: str, total: int | None) -> Callable[[int], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from enum import StrEnum
@@ -10,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from bitspike.cli.app import AsJson, app, bars
+from bitspike.cli.app import AsJson, app, bars, echo_json, say, screen
 from bitspike.cli.reproduce_static import static
 
 results = typer.Typer(
@@ -62,10 +60,10 @@ def coding(
                 progress=begin,
             )
     except KeyboardInterrupt:
-        typer.echo(f"bitspike: interrupted; no summary was written to {out}", err=True)
+        say(f"bitspike: interrupted; no summary was written to {out}")
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps(summary, indent=2))
+        echo_json(summary)
     else:
         _show_coding(summary, out, animation)
 
@@ -74,7 +72,7 @@ results.command()(static)
 
 
 def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
-    console = Console()
+    console = screen()
     table = Table(
         title=f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}", title_justify="left"
     )

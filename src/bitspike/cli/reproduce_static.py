@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bitspike.cli.app import AsJson, Device, bars, say
+from bitspike.cli.app import AsJson, Device, bars, echo_json, say, screen
 from bitspike.cli.train import Set, catching_interrupts, telling
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def static(
             "--report", help="Train nothing, whatever else is asked for: report on all complete trials in the folder."
         ),
     ] = False,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    device: Device = "auto",
     set_: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -93,7 +91,7 @@ def static(
 
     keep_freed_memory()
     require_matplotlib()
-    where, command = choose_device(device.value), shlex.join(["bitspike", *sys.argv[1:]])
+    where, command = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
     if not report:
         cells = plan(
             protocols=[each.value for each in protocol or [Protocol.paper]],
@@ -107,7 +105,7 @@ def static(
         _train(cells, out, where, command)
     with bars() as begin:
         summary = write_report(out, Setting(device=where, command=command, progress=begin))
-    typer.echo(json.dumps(summary, indent=2)) if as_json else show(summary, out)
+    echo_json(summary) if as_json else show(summary, out)
 
 
 def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) -> None:
@@ -142,7 +140,7 @@ def show(summary: Mapping[str, Any], out: Path) -> None:
     from bitspike.experiments.static_report import FILES
     from bitspike.experiments.static_table import FAR
 
-    console = Console()
+    console = screen()
     for protocol, tasks in summary["cells"].items():
         for task, cells in tasks.items():
             console.print(_cells(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,17 +55,27 @@ class Setting:
 
 
 def choose_device(name: str) -> torch.device:
-    """ "auto" takes a GPU where there is one; under torchrun each process its own."""
-    gpu = torch.cuda.is_available()
-    if name == "auto":
-        name = "cuda" if gpu else "cpu"
-    if name == "cuda" and not gpu:
-        raise ValueError("--device cuda: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch")
-    if name == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(device)
-        return device
-    return torch.device(name)
+    """ "auto" takes a GPU where there is one, "cuda:N" that one; under torchrun each process its own."""
+    kind, colon, index = name.partition(":")
+    if name not in ("auto", "cpu", "cuda") and not re.fullmatch(r"cuda:[0-9]{1,3}", name):
+        raise ValueError(f"--device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind == "auto":
+        kind = "cuda" if gpus else "cpu"
+    if kind == "cpu":
+        return torch.device("cpu")
+    if not gpus:
+        raise ValueError(
+            f"--device {name}: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch"
+        )
+    if colon and "LOCAL_RANK" in os.environ:
+        raise ValueError(f"--device {name}: under torchrun each process takes a GPU of its own; use --device cuda")
+    if colon and int(index) >= gpus:
+        seen = "only cuda:0" if gpus == 1 else f"cuda:0 to cuda:{gpus - 1}"
+        raise ValueError(f"--device {name}: PyTorch sees {seen} here; use --device cuda, or one of these")
+    device = torch.device("cuda", int(index if colon else os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
 
 
 def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetwork:

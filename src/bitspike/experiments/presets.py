@@ -14,6 +14,7 @@ from bitspike.experiments.schema import Experiment, experiment, read_experiment,
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's
+DATA = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # what an experiment's `data.file` may be, or people take for it
 OURS = {"mnist": ("best",), "fashion": ("best",)}
 
 
@@ -47,8 +48,23 @@ def _tables(task: str) -> dict[str, Any]:
 
 def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
     """What the command line takes: a preset's name, or the path of a TOML file; `settings` replace its fields."""
-    if name.endswith(".toml") or Path(name).is_file():
-        return read_experiment(Path(name), settings)
+    path = Path(name)
+    if name in preset_names() and not path.is_file():
+        return with_values(preset(name), settings)
+    if path.is_dir() and name not in TASKS:
+        inside = path / "experiment.toml"
+        run = f"; its experiment is {inside}" if inside.is_file() else ""
+        raise ValueError(f"{name} is a folder, but an experiment is a preset or a TOML file{run}")
+    if path.suffix.lower() in DATA:
+        known = "holds data" if path.exists() else "does not exist"
+        raise ValueError(
+            f"{name} {known}; an experiment is a preset or a TOML file: write one with [data] file = '{name}', "
+            "[net] and [train] (bitspike preset show mnist/annealed prints one to start from)"
+        )
+    if path.suffix == ".toml" and not path.exists():
+        raise FileNotFoundError(f"{name} does not exist; bitspike preset list shows the experiments that are built in")
+    if path.suffix == ".toml" or path.is_file():
+        return read_experiment(path, settings)
     return with_values(preset(name), settings)
 
 
