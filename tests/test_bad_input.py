@@ -26,7 +26,6 @@ from bitspike import (
     poisson,
     trace_loss,
 )
-from bitspike.experiments.assembly import choose_device
 from bitspike.experiments.presets import preset, preset_or_file
 from bitspike.experiments.schema import as_values, experiment, with_values
 from bitspike.nn import StepBatchNorm2d
@@ -619,7 +618,6 @@ EXPERIMENTS = [
         "data for an experiment", ValueError, lambda: preset_or_file("mine.npz"),
         "mine.npz | an experiment is a preset or a TOML file | [data] file = 'mine.npz' | bitspike preset show",
     ),
-    case("device", ValueError, lambda: choose_device("gpu"), "--device | auto, cpu, cuda or cuda:N | 'gpu'"),
 ]  # fmt: skip
 
 

@@ -127,7 +127,6 @@ def test_an_experiments_name_does_not_reach_the_terminal(here, cli):
         ["data", "info", "\x1b[31m"],
         ["data", "fetch", "mnist", "--from", "\x1b[31m"],
         ["bench", "\x1b[31m", "--device", "cpu"],
-        ["train", "evil.toml", "--device", "\x1b[31m"],
     ],
     ids=lambda arguments: " ".join(arguments).replace("\x1b", "ESC"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -33,10 +34,20 @@ app = typer.Typer(
 Begin = Callable[[str, int], Callable[[], None]]
 BeginBytes = Callable[[str, int | None], Callable[[int], None]]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def _a_device(name: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", name):
+        raise typer.BadParameter(f"must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
+    return name
+
+
 Device = Annotated[
     str,
     typer.Option(
-        metavar="auto|cpu|cuda|cuda:N", help="Where to compute: auto takes a GPU where there is one, cuda:1 the second."
+        metavar="auto|cpu|cuda|cuda:N",
+        callback=_a_device,
+        help="Where to compute: auto takes a GPU where there is one, cuda:1 the second.",
     ),
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,10 +54,8 @@ class Setting:
 
 
 def choose_device(name: str) -> torch.device:
-    """ "auto" takes a GPU where there is one, "cuda:N" that one; under torchrun each process its own."""
+    """Of "auto", "cpu", "cuda", "cuda:N": auto takes a GPU where there is one, a process of torchrun its own."""
     kind, colon, index = name.partition(":")
-    if name not in ("auto", "cpu", "cuda") and not re.fullmatch(r"cuda:[0-9]{1,3}", name):
-        raise ValueError(f"--device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind == "auto":
         kind = "cuda" if gpus else "cpu"
