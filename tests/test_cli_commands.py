@@ -71,7 +71,7 @@ def test_data_info_in_words(here, cli):
 def test_preset_list(here, cli):
     _, out, _ = cli("preset", "list")
     assert "fashion/annealed" in out
-    assert "88.12 / 87.92 / 0.22" in out
+    assert "88.12  87.92   0.22" in out
     listed = json.loads(cli("preset", "list", "--json")[1])
     assert len(listed) == 22
     assert listed[4]["name"] == "mnist/float32"

@@ -11,7 +11,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 import bitspike.cli
-from bitspike.cli.app import Label, echo, echo_lines, printable, say, screen
+from bitspike.cli import reproduce
+from bitspike.cli.app import echo, echo_lines, say
+from bitspike.terminal import Label, draw, printable, screen, table
 from data_files import fake_mnist
 
 EVIL = "a\x1b]0;owned\x07\x1b[31mb\x9b2J\r\x08\u202ec\udcff\nd"
@@ -173,3 +175,59 @@ def test_a_bar_is_harmless_on_a_terminal(monkeypatch):
     assert "owned" in stream.getvalue()
     assert "\x1b]" not in stream.getvalue()
     assert "\x07" not in stream.getvalue()
+
+
+# ---- Tables on narrow terminals
+
+
+CODING = {
+    "seeds": [0, 1, 2],
+    "statistics_over": "the last 40 iterations, all seeds",
+    "seconds": 10.8,
+    "cases": {
+        "annealed-released": dict.fromkeys(("exact", "near", "due", "active", "hidden_dead"), 0.97)
+        | {"spikes": 188.6, "final_loss_median": 39098.4}
+    },
+    "claims": [
+        {
+            "case": "annealed-released",
+            "claim": "annealed: stays active to the end",
+            "holds": True,
+            "evidence": "active in 98% of iterations; 0 of 3 seeds silent",
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_the_demos_table_is_whole(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    reproduce._show_coding(CODING, Path("out"), animation=False)
+    out = capsys.readouterr().out
+    assert "…" not in out
+    for part in ("t=75", "t=68-76", "active", "97%", "188.6", "39,098"):
+        assert re.search(rf"(?<![\w.,]){re.escape(part)}(?![\w,])", out), part
+    above = out[: out.index("The paper's claims")].splitlines()[1:]
+    assert max(map(len, above)) <= max(columns, 22)
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+@pytest.mark.parametrize("command", [["preset", "list"], ["data", "list"]])
+def test_lists_are_whole(columns, command, here, cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    status, out, _ = cli(*command)
+    assert status == 0
+    assert "…" not in out
+    for part in ("mnist/annealed", "99.12", "0.04") if command[0] == "preset" else ("nmnist-small", "absent"):
+        assert part in out
+    assert max(map(len, out.splitlines()[1:])) <= columns
+
+
+def test_words_are_folded_before_numbers_are_taken_apart(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    made = table(words=["what"], numbers=["one", "two"])
+    made.add_row("a-very-long-name-without-a-space", "1,234.5", "9,876")
+    draw(made, screen())
+    out = capsys.readouterr().out
+    assert "1,234.5  9,876" in out
+    assert max(map(len, out.splitlines())) <= 30

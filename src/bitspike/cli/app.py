@@ -9,19 +9,17 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
-    Task,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.text import Text
+
+from bitspike.terminal import Label, printable, printable_lines, screen
 
 app = typer.Typer(
     help="Train, explain and ship 1-bit spiking neural networks.",
@@ -69,24 +67,7 @@ def options(
     """Train, explain and ship 1-bit spiking neural networks."""
 
 
-# ---- What a person reads. Titles, names, paths and messages come from files and servers: nothing in them may steer the
-# terminal, so commands print with these functions only (a test looks).
-
-
-def printable(text: str) -> str:
-    r"""What a terminal would obey or could not show, such as escape sequences and line breaks, as \u001b and \n."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
-
-
-def _spelt(char: str) -> str:
-    code = ord(char)
-    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(char) or (
-        f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
-    )
-
-
-def _printable_lines(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+# ---- What a person reads: commands print with these, and with `bitspike.terminal`, only (a test looks)
 
 
 def echo(message: str, err: bool = False) -> None:
@@ -106,24 +87,7 @@ def echo_json(value: Any) -> None:
 
 def echo_lines(text: str) -> None:
     """A whole document."""
-    typer.echo(_printable_lines(text))
-
-
-class _Screen(Console):
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(_printable_lines(text), **options)
-
-
-def screen(*, stderr: bool = False) -> Console:
-    """Where tables are drawn; what stands in square brackets or between colons is text like any other."""
-    return _Screen(stderr=stderr, markup=False, emoji=False)
-
-
-class Label(TextColumn):
-    """A bar's words, as they are."""
-
-    def render(self, task: Task) -> Text:
-        return Text(printable(self.text_format.format(task=task)), self.style, justify=self.justify)
+    typer.echo(printable_lines(text))
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, screen
+from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json
+from bitspike.terminal import screen
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +41,7 @@ def bench(
     """Time whole training steps against other libraries, in turns: median, spread, memory, kernels, the floor."""
     from bitspike.bench.cases import choose
     from bitspike.bench.measure import Plan, Result, run
-    from bitspike.bench.peers import named
+    from bitspike.bench.peers import absent, named
     from bitspike.bench.show import show
     from bitspike.experiments.assembly import choose_device
     from bitspike.files import write_text
@@ -59,7 +60,9 @@ def bench(
             write_text(out / "bench.json", json.dumps(result, indent=1) + "\n")
 
     with bars() as begin:
-        result = run(Plan(cases, peers, chosen, seconds, command, begin=begin, done=save))
+        result = run(
+            Plan(cases, peers, chosen, seconds, command, not_installed=absent(against), begin=begin, done=save)
+        )
     if out is not None:
         from bitspike.bench.picture import draw
 

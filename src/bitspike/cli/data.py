@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from bitspike.cli.app import AsJson, app, bars, byte_bars, echo, echo_json, say, screen
+from bitspike.cli.app import AsJson, app, bars, byte_bars, echo, echo_json, say
+from bitspike.terminal import draw, screen, table
 
 sets = typer.Typer(help="Datasets: what there is, getting and checking it.", no_args_is_help=True)
 app.add_typer(sets, name="data")
@@ -28,12 +28,11 @@ def list_sets(as_json: AsJson = False) -> None:
         echo_json([_plain(each) for each in known])
         return
     echo(f"Datasets (in {data_root()})")
-    table = Table()
-    for heading in ("name", "title", "state", "edition"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    made = table(words=["name", "title", "state", "edition"])
+    made.columns[0].no_wrap = True
     for each in known:
-        table.add_row(each.name, each.title, each.state, each.edition)
-    screen().print(table)
+        made.add_row(each.name, each.title, each.state, each.edition)
+    draw(made, screen())
 
 
 @sets.command()

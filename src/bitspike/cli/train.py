@@ -18,7 +18,8 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Column
 
-from bitspike.cli.app import AsJson, Device, Label, app, bars, echo, echo_json, printable, say, screen
+from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say
+from bitspike.terminal import Label, printable, screen
 
 if TYPE_CHECKING:
     from bitspike.data.samples import Dataset
