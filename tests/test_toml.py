@@ -182,6 +182,7 @@ def test_a_number_in_quotes(field, line, says, tmp_path):
         (["seed=3", "net.theta={start=1, stop=2}"], "--set net.theta={start=1, stop=2}: net.theta: a threshold"),
         (["net.beta=0.5", "data.file=x.npz"], "--set data.file=x.npz: data: give either data.name"),
         (["train.epochs=3", "train.correct=0.1"], "--set train.correct=0.1: train.incorrect < train.correct must be"),
+        (["train.epochs=3", "paper.best=3"], "--set paper.best=3: paper.mean is missing; paper.sigma is missing"),
         (["train.epochs=3", "sources={'net.bta'='x'}"], "--set sources={'net.bta'='x'}: sources: no field is named"),
     ],
 )  # fmt: skip
@@ -193,6 +194,10 @@ def test_only_the_wrong_setting_is_named(settings, says):
 def test_a_wrong_field_of_the_file_does_not_blame_a_setting(tmp_path):
     path = written(tmp_path, BASE.replace("lr = 1e-3", "lr = -1"))
     assert refused(read_experiment, path, ["train.epochs=3"]) == f"{path}: train.lr: must be greater than 0, but is -1"
+    path = written(tmp_path, BASE.replace("lr = 1e-3", ""))
+    assert refused(read_experiment, path, ["train.epochs=3"]) == f"{path}: train.lr is missing"
+    path = written(tmp_path, BASE + 'schedule = "cosine"\n')
+    assert refused(read_experiment, path, ["train.epochs=3"]).startswith(f"{path}: train.half_period is missing")
 
 
 @pytest.mark.parametrize(

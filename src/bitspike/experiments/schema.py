@@ -181,10 +181,11 @@ def as_toml(spec: Experiment, heading: str = "") -> str:
 
 def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
     """With each `key=value` in place of the field's value; the value is read as TOML, or as a word."""
-    return _set(as_values(spec), settings, spec.name)
+    return _set(as_values(spec), settings, spec.name, valid=True)
 
 
-def _set(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
+def _set(values: dict[str, Any], settings: Sequence[str], where: str, *, valid: bool = False) -> Experiment:
+    """With `settings` in place of fields; what was `valid` before them is no longer so by their fault only."""
     given: dict[str, str] = {}
     for setting in settings:
         key, value = parse_setting(setting)
@@ -194,20 +195,21 @@ def _set(values: dict[str, Any], settings: Sequence[str], where: str) -> Experim
             )  # relative to the user, and found from the run's folder
         _place(values, key, value, setting)
         given[key] = setting
-    return experiment(values, lambda problem: _blamed(problem, given, where))
+    return experiment(values, lambda problem: _blamed(problem, given, valid) or where)
 
 
-def _blamed(problem: Problem, given: Mapping[str, str], where: str) -> str:
+def _blamed(problem: Problem, given: Mapping[str, str], valid: bool) -> str:
     """The settings that a problem comes from: those of its field; of fields that do not go together those it names."""
     field, inside = problem.key, f"{problem.key}."
     to_blame = [s for key, s in given.items() if field == key or field.startswith(f"{key}.")]
     if not to_blame and "." in field:
         to_blame = [s for key, s in given.items() if key.startswith(inside)]
-    if not to_blame and "." not in field:
-        related = {key: s for key, s in given.items() if field == "" or key.startswith(inside)}
+    if not to_blame and ("." not in field or valid):
+        table = field.partition(".")[0]
+        related = {key: s for key, s in given.items() if table == "" or key.startswith(f"{table}.")}
         to_blame = [s for key, s in related.items() if re.search(rf"{re.escape(key)}\b", problem.text)]
-        to_blame = to_blame or list(related.values())
-    return f"--set {' '.join(to_blame)}" if to_blame else where
+        to_blame = to_blame or (list(related.values()) if valid else [])
+    return f"--set {' '.join(to_blame)}" if to_blame else ""
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:
