@@ -19,7 +19,7 @@ from rich.console import Console
 
 from bitspike.bench.cases import GROWTH, ON_CPU, ON_GPU, choose
 from bitspike.bench.measure import Plan, run
-from bitspike.bench.peers import named
+from bitspike.bench.peers import absent, named
 from bitspike.bench.picture import draw
 from bitspike.bench.show import show
 from bitspike.files import write_text
@@ -40,7 +40,8 @@ def main() -> None:
         write_text(args.out / "bench.json", json.dumps(result, indent=1) + "\n")
 
     command = shlex.join(["python", *sys.argv])
-    result = run(Plan(choose(cases, device.type), named(args.against), device, args.seconds, command, done=save))
+    chosen, left_out = choose(cases, device.type), absent(args.against)
+    result = run(Plan(chosen, named(args.against), device, args.seconds, command, not_installed=left_out, done=save))
     for path in draw(result, args.out):
         print(path)
     show(result, Console())

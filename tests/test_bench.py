@@ -141,6 +141,23 @@ def test_a_convolution_with_its_pool_is_one_strided_convolution_and_an_image_is_
     assert moved == 2 * 2 * (16 - 2) * (16 * 144) * 6**2
 
 
+def test_where_zeros_are_skipped_only_what_must_be_done_counts():
+    case = tiny("shd", notation="30Dense12Dense4", batch=2, steps=8, density=0.25)
+    work = count(case, "adam", skips_zeros=True)
+    assert work.operations == 2 * 16 * (2 * 30 * 12 * 0.25 + 12 * 4)  # of the second layer the gradient of its input
+    dense = count(case, "adam")
+    assert (work.bytes, work.streamed) == (dense.bytes, dense.streamed)
+    assert count(replace(case, density=1.0, notation="30Dense12"), "adam", skips_zeros=True).operations == (
+        count(replace(case, notation="30Dense12"), "adam").operations
+    )
+
+
+def test_the_floor_of_a_cpu_is_that_of_code_that_skips_zeros(result):
+    case = tiny("shd")
+    assert result["cases"]["shd"]["floor"]["operations"] == count(case, "adam", skips_zeros=True).operations
+    assert result["cases"]["shd"]["floor"]["operations"] < count(case, "adam").operations
+
+
 def test_the_floor_is_the_slower_of_products_and_memory():
     ceilings = Ceilings(operations=1e12, bytes=1e9)
     assert ceilings.milliseconds(Work(int(2e9), 1000, 5_000_000)) == pytest.approx(2)
@@ -316,6 +333,38 @@ def test_the_command_line_measures_prints_and_saves(cli, tmp_path, monkeypatch):
     status, out, _ = cli("bench", "shd", "--against", "none", "--device", "cpu", "--seconds", "0")
     assert (status, "snntorch" in out) == (0, False)
     assert "bitspike" in out
+
+
+@pytest.mark.parametrize(("against", "said"), [("all", True), ("none", False)])
+def test_peers_that_are_not_installed_are_named(against, said, cli, monkeypatch):
+    monkeypatch.setitem(cases_module.CASES, "shd", tiny("shd"))
+    monkeypatch.setattr(peers, "installed", lambda name: False)
+    status, out, _ = cli("bench", "shd", "--against", against, "--device", "cpu", "--seconds", "0")
+    assert status == 0
+    lines = [line for line in out.splitlines() if line.startswith("not installed, so not measured: ")]
+    assert len(lines) == said
+    assert all(how in lines[0] for how in peers.KNOWN.values() if said)
+    status, out, _ = cli("bench", "shd", "--against", against, "--device", "cpu", "--seconds", "0", "--json")
+    assert json.loads(out)["not_installed"] == (peers.KNOWN if said else {})
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_no_number_is_cut_on_a_narrow_terminal(result, columns):
+    row = {
+        **result["cases"]["shd"]["rows"]["snntorch"],
+        "gpu": {"kernels": 11311, "launches": 22681},
+        "peak_mb": 5510.0,
+    }
+    row |= {"ms": {"median": 1234.0, "low": 1111.0, "high": 5678.0}, "bytes_per_neuron_step": 57.4}
+    cases = {
+        name: {**case, "floor": {**case["floor"], "ms": 1.0}, "rows": {"spikingjelly-folded-hoisted": row}}
+        for name, case in result["cases"].items()
+    }
+    console = Console(width=columns, record=True, file=io.StringIO())
+    show({"cases": cases}, console)
+    text = console.export_text()
+    assert "…" not in text
+    assert all(part in text for part in ("1,110-5,680", "11,300 (22681)", "5,510", "1,230", "57.4"))
 
 
 def test_the_command_lines_errors_are_one_line(cli, monkeypatch):

@@ -656,7 +656,10 @@ def test_a_folder_with_other_things_is_not_written_into(here, cli):
     ("arguments", "says"),
     [
         (["train", "mnist/anealed"], "no preset is named 'mnist/anealed'; did you mean 'mnist/annealed'?"),
-        (["train", "gone.toml"], "gone.toml: No such file or directory"),
+        (
+            ["train", "gone.toml"],
+            "gone.toml does not exist; bitspike preset list shows the experiments that are built in",
+        ),
         (["train", "mine.toml", "--set", "train.ephocs=3"], "did you mean 'train.epochs'?"),
         (["train", "mine.toml", "--set", "train.epochs"], "write key=value, such as train.epochs=5"),
         (["train", "mnist/annealed"], "data set 'mnist' is not here; run: bitspike data fetch mnist"),

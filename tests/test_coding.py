@@ -3,7 +3,9 @@
 import base64
 import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -195,6 +197,17 @@ def test_page_is_self_contained_and_cannot_be_broken_out_of(tmp_path):
     data = json.loads(page[start : page.index("</script>", start)])
     assert data["panels"][0]["title"] == "</script><b>title"
     assert data["panels"][0]["iterations"] == [0, 3]
+
+
+def test_the_page_fits_a_phone():
+    """Nothing has a width in pixels that a narrow window could not take back."""
+    page = Path(pictures.__file__).with_name("traces.html").read_text(encoding="utf-8")
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert 'name="viewport" content="width=device-width' in page
+    assert "nowrap" not in style
+    asked = re.findall(r"(?:minmax\(|min-width: |[{;] *width: )[^;,)]*", style)
+    assert asked
+    assert all("px" not in rule or "min(" in rule for rule in asked), asked
 
 
 def test_spikes_travel_as_bits_the_first_lowest():

@@ -124,6 +124,14 @@ def test_the_markdown_table_has_the_papers_figures_beside_ours(there):
     assert unlike.endswith("(paper mnist/theta1, paper mnist/annealed)")
 
 
+def test_the_terminal_says_what_is_not_the_preset(made, there):
+    _, result = made
+    shown = " ".join(result.stdout.split())
+    remarks = [line[2:] for line in (there / "table.md").read_text().splitlines() if line.startswith("- ")]
+    assert any(remark.startswith("Not the preset: net.notation was") for remark in remarks)
+    assert all(remark in shown for remark in remarks)
+
+
 def test_the_terminals_tables_fit_100_columns(made, there):
     _, result = made
     shown = result.stdout.splitlines()

@@ -1,27 +1,6 @@
 """bitspike: train, explain and ship 1-bit spiking neural networks. Tensors are time first, `[T, B, ...]`."""
 
-from typing import TYPE_CHECKING, Any
-
-from bitspike.anneal import ThresholdAnnealing
-from bitspike.data import latency, poisson
-from bitspike.nn import (
-    LIF,
-    AdaptiveLIF,
-    BinaryConv2d,
-    BinaryLinear,
-    RecurrentLIF,
-    SpikingNetwork,
-    build,
-    initialize,
-    record,
-)
-from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
-from bitspike.schedules import Constant, Linear, Relax, Schedule
-from bitspike.suggest import suggest_schedules
-from bitspike.train import count_loss, cross_entropy_loss, trace_loss
-
-if TYPE_CHECKING:
-    from bitspike.experiments.saved import load_run
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -54,12 +33,48 @@ __all__ = [
     "trace_loss",
 ]
 
+if TYPE_CHECKING:  # for type checkers and editors; a test holds this to what is imported below
+    from bitspike import analysis as analysis
+    from bitspike import data as data
+    from bitspike import nn as nn
+    from bitspike import ops as ops
+    from bitspike import schedules as schedules
+    from bitspike import train as train
+    from bitspike.anneal import ThresholdAnnealing
+    from bitspike.data import latency, poisson
+    from bitspike.experiments.saved import load_run
+    from bitspike.nn import (
+        LIF,
+        AdaptiveLIF,
+        BinaryConv2d,
+        BinaryLinear,
+        RecurrentLIF,
+        SpikingNetwork,
+        build,
+        initialize,
+        record,
+    )
+    from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
+    from bitspike.schedules import Constant, Linear, Relax, Schedule
+    from bitspike.suggest import suggest_schedules
+    from bitspike.train import count_loss, cross_entropy_loss, trace_loss
+else:
+    from bitspike._lazy import lazy
 
-def __getattr__(name: str) -> Any:
-    """What needs the `train` extra is imported when it is first used."""
-    if name == "load_run":
-        import bitspike.config  # noqa: F401  (first: it says what to install)
-        from bitspike.experiments.saved import load_run
-
-        return load_run
-    raise AttributeError(f"module 'bitspike' has no attribute {name!r}")
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "bitspike.anneal": ["ThresholdAnnealing"],
+            "bitspike.data": ["latency", "poisson"],
+            "bitspike.experiments.saved": ["load_run"],
+            "bitspike.nn": [
+                *("LIF", "AdaptiveLIF", "BinaryConv2d", "BinaryLinear", "RecurrentLIF"),
+                *("SpikingNetwork", "build", "initialize", "record"),
+            ],
+            "bitspike.ops": ["Adaptation", "LIFOutput", "LIFState", "binarize", "lif"],
+            "bitspike.schedules": ["Constant", "Linear", "Relax", "Schedule"],
+            "bitspike.suggest": ["suggest_schedules"],
+            "bitspike.train": ["count_loss", "cross_entropy_loss", "trace_loss"],
+        },
+        modules=["analysis", "data", "nn", "ops", "schedules", "train"],
+    )

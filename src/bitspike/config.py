@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_args
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, time
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 try:
     from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
@@ -22,14 +25,31 @@ _ELSEWHERE = {
     "threshold": "theta",
     "num_steps": "steps",
 }
+_TABLES_ELSEWHERE = {
+    **dict.fromkeys(("network", "model", "nn", "neuron", "neurons", "architecture"), "net"),
+    **dict.fromkeys(("dataset", "datasets", "dataloader"), "data"),
+    **dict.fromkeys(("training", "trainer", "optim", "optimizer", "optimiser", "scheduler", "loss"), "train"),
+}
+_MOST = 5  # wrong fields that one message names
 _TABLE_TYPES = ("model_type", "model_attributes_type", "dict_type")
 
 
 def _a_number(value: object) -> object:
     """pydantic would take True for 1 and "3" for 3."""
     if isinstance(value, (bool, str)):
-        raise ValueError(f"must be a valid number, but is {_shown(value)}")
+        raise ValueError(f"must be a valid number, but is {shown(value)}{_without_quotes(value)}")
     return value
+
+
+def _without_quotes(value: object) -> str:
+    """What to do about a number or truth value that was written as a string."""
+    if not isinstance(value, str) or len(value) > 40:
+        return ""
+    try:
+        plain = value if math.isfinite(float(value)) else ""
+    except ValueError:
+        plain = value.lower() if value.lower() in ("true", "false") else ""
+    return f"; write it without quotes: {plain.strip()}" if plain else ""
 
 
 Whole = Annotated[int, BeforeValidator(_a_number)]
@@ -44,15 +64,32 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
-    """`values` as a `model`, or a ValueError that says for each wrong field what is required and what came."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A wrong field, by its dotted name, and what is wrong; of fields that do not go together their table's name."""
+
+    key: str
+    text: str
+    table: str = ""  # the one that was meant, where the key is a table that there is not
+
+
+def validated(model: type[M], values: Mapping[str, Any], where: str | Callable[[Problem], str]) -> M:
+    """`values` as a `model`, or a ValueError that says for each wrong field what is required and what came.
+
+    `where` they come from, or a function that tells it of a problem.
+    """
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        raise ValueError(f"{where}: " + "; ".join(_problems(model, error.errors()))) from None
+        found = _problems(model, error.errors())
+    said: dict[str, list[str]] = {}
+    for problem in found[:_MOST]:
+        said.setdefault(where if isinstance(where, str) else where(problem), []).append(problem.text)
+    more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    raise ValueError("; ".join(f"{place}: {'; '.join(texts)}" for place, texts in said.items()) + more)
 
 
-def _problems(model: type[Config], errors: Sequence[Any]) -> list[str]:
+def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
     """One a field: of the branches of a union that were tried, the one that came furthest."""
     furthest: dict[tuple[Any, ...], Any] = {}
     for error in errors:
@@ -60,25 +97,35 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[str]:
         rank = (error["type"] in ("value_error", "extra_forbidden"), len(error["loc"]))
         if field not in furthest or rank > furthest[field][0]:
             furthest[field] = (rank, error)
-    return [_problem(model, error) for _, error in furthest.values()]
+    # the texts of many are dear to make, and few are shown
+    found = [
+        _problem(model, error) if i < 4 * _MOST else Problem("", "") for i, (_, error) in enumerate(furthest.values())
+    ]
+    meant = {problem.table for problem in found}
+    return [problem for problem in found if not (problem.key in meant and problem.text == f"{problem.key} is missing")]
 
 
-def _problem(model: type[Config], error: Any) -> str:
+def _problem(model: type[Config], error: Any) -> Problem:
     # pydantic puts the branch of a union it tried into the path; the user knows only the fields
     *above, last = error["loc"] or ("",)
     extra = error["type"] == "extra_forbidden"  # then the last part is the user's, whatever it looks like
     path = [str(part) for part in above if not _is_branch(part)]
     path += [str(last)] if extra or not _is_branch(last) else []
     key = ".".join(path)
+    if extra and not above and isinstance(error["input"], Mapping) and tables_of(model):
+        return Problem(key, unknown_table(key, model), _meant_table(key, model))
     if extra:
-        return unknown_key(key, _siblings(model, path) or known_keys(model))
+        return Problem(key, unknown_key(key, _siblings(model, path) or known_keys(model)))
     if error["type"] == "missing":
-        return f"{key} is missing"
+        return Problem(key, f"{key} is missing")
     if error["type"] in _TABLE_TYPES:
-        return f"{key}: must be a table, but is {_shown(error['input'])}"
+        return Problem(key, f"{key}: must be a table, but is {shown(error['input'])}")
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable")[0]
-    required = message if error["type"] == "value_error" else f"must be {message}, but is {_shown(error['input'])}"
-    return f"{key}: {required}" if key and not message.startswith(f"{key}.") else required
+    required = message
+    if error["type"] != "value_error":
+        hint = _without_quotes(error["input"]) if error["type"] == "bool_type" else ""
+        required = f"must be {message}, but is {shown(error['input'])}{hint}"
+    return Problem(key, f"{key}: {required}" if key and not message.startswith(f"{key}.") else required)
 
 
 def _is_branch(part: object) -> bool:
@@ -87,8 +134,12 @@ def _is_branch(part: object) -> bool:
     )
 
 
-def _shown(value: object) -> str:
-    text = repr(value)
+def shown(value: object, write: Callable[[Any], str] = repr) -> str:
+    """A value in an error message, cut if it is long."""
+    try:
+        text = value.isoformat() if isinstance(value, (date, time)) else write(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of tables in each other
+        return f"a very large {'number' if isinstance(value, int) else type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -98,7 +149,28 @@ def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
     near = [name for name in known if name.rpartition(".")[2] in (field, _ELSEWHERE.get(field))][:1]
     near = near or difflib.get_close_matches(key, known, 1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
-    return f"no {what} is named {key!r}{hint}"
+    return f"no {what} is named {shown(key)}{hint}"
+
+
+def unknown_table(name: str, model: type[Config]) -> str:
+    """A message that lists the tables, and which of them was meant, if that can be told."""
+    listed = ", ".join(f"[{table}]" for table in tables_of(model))
+    meant = _meant_table(name, model)
+    return f"no table is named [{shown(name, str)}]; the tables are {listed}" + (
+        f"; did you mean [{meant}]?" if meant else ""
+    )
+
+
+def _meant_table(name: str, model: type[Config]) -> str:
+    tables = tables_of(model)
+    elsewhere = _TABLES_ELSEWHERE.get(name.lower())
+    return elsewhere if elsewhere in tables else next(iter(difflib.get_close_matches(name, tables, 1, cutoff=0.5)), "")
+
+
+def tables_of(model: type[Config]) -> list[str]:
+    """The names of a model's tables."""
+    fields = model.model_fields.items()
+    return [name for name, held in fields if get_origin(held.annotation) is dict or any(_models(held.annotation))]
 
 
 def known_keys(model: type[Config], prefix: str = "") -> list[str]:

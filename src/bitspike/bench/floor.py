@@ -3,7 +3,9 @@
 Operations are those of the products, two for each multiply-accumulate: forward, gradient of the weights, gradient of
 the input (not of the first layer). A convolution with average pooling behind it counts as one strided convolution with
 the summed kernel; the first layer of a static image counts once, not T times. The neurons' own arithmetic and the
-sums of batch norm are left out: they hide behind memory.
+sums of batch norm are left out: they hide behind memory. A GPU's products are dense. A CPU may skip what is 0, forward
+and for the gradient of the weights: there the first layer counts with the share of its input that is not 0, and the
+others, whose spikes are known only when the network runs, as if they were silent; gradients of inputs are dense.
 
 Bytes are those that must cross the memory bus if nothing but spikes is ever written between layers: the input, read
 forward and backward; spikes as bits, written once, read by the next layer, read again for its weights' gradient;
@@ -49,15 +51,17 @@ class Ceilings:
         return 1e3 * max(work.operations / self.operations, (work.streamed if streamed else work.bytes) / self.bytes)
 
 
-def count(case: Case, optimizer: str) -> Work:
-    """The work of a case, by the rules above."""
+def count(case: Case, optimizer: str, *, skips_zeros: bool = False) -> Work:
+    """The work of a case, by the rules above; `skips_zeros` on a CPU."""
     layers = case.layers()
     samples = case.batch * case.steps
-    operations = moved = parameters = 0
+    operations = parameters = 0
     for i, layer in enumerate(layers):
         often = case.batch if case.static and i == 0 else samples
-        products = 2 if i == 0 else 3
-        operations += 2 * products * often * _multiplications(layer)
+        # forward and the weights' gradient, to which inputs of 0 add nothing; then the inputs' own gradient
+        share = (case.density if i == 0 else 0.0) if skips_zeros else 1.0
+        products = 2 * share + (i > 0)
+        operations += round(2 * products * often * _multiplications(layer))
         parameters += _weights(layer)
     hidden = sum(neurons_of(layer) for layer in layers[:-1]) * samples
     inputs = math.prod(case.input_shape) * (4 * case.batch if case.static else samples)

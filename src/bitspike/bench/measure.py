@@ -33,6 +33,7 @@ class Plan:
     seconds: float = 20.0
     command: str = "bitspike.bench.measure"  # how to do it again
     deadline: float = float("inf")  # of time.monotonic(): contenders that would start later are left out
+    not_installed: Mapping[str, str] = field(default_factory=dict)  # peers that are left out, and how to install them
     begin: Callable[[str, int], Callable[[], None]] = field(default=lambda stage, steps: lambda: None)
     done: Callable[[Result], object] = lambda result: None  # after each case, with all so far
     failed: Callable[[str, BaseException], object] = lambda name, error: None  # a contender, which is then left out
@@ -45,7 +46,7 @@ def run(plan: Plan) -> Result:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it our steps would not be deterministic
     ceilings = measure_ceilings(plan.device)
     result: Result = {"format": FORMAT, "command": plan.command, "versions": versions()}
-    result |= {"device": str(plan.device), "cases": {}}
+    result |= {"device": str(plan.device), "not_installed": dict(plan.not_installed), "cases": {}}
     for case in plan.cases:
         result["cases"][case.name] = _case(plan, case)
         ceilings = measure_ceilings(plan.device, ceilings)  # another load on the machine may have slowed the first
@@ -65,7 +66,7 @@ def _set_floor(case: Result, ceilings: Ceilings) -> None:
 
 def _case(plan: Plan, case: Case) -> Result:
     problem = prepare(case, plan.device)
-    work = count(case, problem.recipe.optimizer)
+    work = count(case, problem.recipe.optimizer, skips_zeros=plan.device.type == "cpu")
     rows: dict[str, Result] = {}
     entrants: dict[str, Entrant] = {}
     makers: list[tuple[str, Callable[[Problem], Contender]]] = [("bitspike", ours)]

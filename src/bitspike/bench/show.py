@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bitspike.terminal import draw, table
+
 Result = dict[str, Any]
 HEADINGS = ("ms a step", "quartiles", "x ours", "x floor", "MB", "kernels")
 
@@ -19,31 +21,31 @@ def show(result: Result, console: Console) -> None:
         if case["group"]:
             groups.setdefault(case["group"], []).append(case)
             continue
-        console.print(_of_case(name, case))
+        draw(_of_case(name, case), console)
         for line in _notes(case):
             console.print(line, highlight=False, soft_wrap=True)
         console.print()
     for name, cases in groups.items():
-        console.print(_of_group(name, cases))
+        draw(_of_group(name, cases), console)
+    if absent := result.get("not_installed"):
+        how = "; ".join(f"{name} ({command})" for name, command in absent.items())
+        console.print(f"not installed, so not measured: {how}", highlight=False, soft_wrap=True)
 
 
 def _of_case(name: str, case: Result) -> Table:
     floor = case["floor"]
-    table = Table(
-        title=f"{name}: {case['title']}, batch {case['batch']}, T {case['steps']}\n"
-        f"floor {number(floor['ms'])} ms, streamed {number(floor['ms_streamed'])} ms",
-        title_justify="left",
-    )
     cells = {name: {} if "error" in row else _cells(row, floor["ms"]) for name, row in case["rows"].items()}
-    headings = [h for h in HEADINGS if any(h in row for row in cells.values())] or [
-        "ms a step"
-    ]  # a CPU counts no kernels
-    table.add_column("library", overflow="fold", min_width=9)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
+    present = [h for h in HEADINGS if any(h in row for row in cells.values())]  # a CPU counts no kernels
+    headings = present or ["ms a step"]
+    made = table(
+        f"{name}: {case['title']}, batch {case['batch']}, T {case['steps']}\n"
+        f"floor {number(floor['ms'])} ms, streamed {number(floor['ms_streamed'])} ms",
+        words=["library"],
+        numbers=headings,
+    )
     for name, row in cells.items():
-        table.add_row(name, *([row.get(h, "-") for h in headings] if row else ["failed"]))
-    return table
+        made.add_row(name, *([row.get(h, "-") for h in headings] if row else ["failed", *[""] * (len(headings) - 1)]))
+    return made
 
 
 def _cells(row: Result, floor: float) -> dict[str, str]:
@@ -72,30 +74,26 @@ def _notes(case: Result) -> Iterator[str]:
 
 
 def _of_group(name: str, cases: list[Result]) -> Table:
-    table = Table(title=f"growth: {name}", title_justify="left")
-    table.add_column(name.rpartition(", ")[2])
-    for heading in ("library", "ms a step", "ns/neuron-step", "MB", "bytes/neuron-step", "x floor"):
-        table.add_column(heading, justify="right")
+    made = table(
+        f"growth: {name}",
+        words=["library"],
+        numbers=[name.rpartition(", ")[2], "ms a step", "ns/neuron-step", "MB", "bytes/neuron-step", "x floor"],
+    )
     for case in cases:
         for row_name, row in case["rows"].items():
+            grown = str(case["grown_to"])
             if "error" in row:
-                table.add_row(str(case["grown_to"]), row_name, "failed")
+                made.add_row(row_name, grown, "failed", *[""] * 4)
                 continue
-            table.add_row(
-                str(case["grown_to"]),
-                row_name,
-                *(
-                    number(value)
-                    for value in (
-                        row["ms"]["median"],
-                        row["ns_per_neuron_step"],
-                        row["peak_mb"],
-                        row["bytes_per_neuron_step"],
-                        row["ms"]["median"] / case["floor"]["ms"],
-                    )
-                ),
+            values = (
+                row["ms"]["median"],
+                row["ns_per_neuron_step"],
+                row["peak_mb"],
+                row["bytes_per_neuron_step"],
+                row["ms"]["median"] / case["floor"]["ms"],
             )
-    return table
+            made.add_row(row_name, grown, *map(number, values))
+    return made
 
 
 def number(value: float | None) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-import typer
-
+from bitspike._lazy import TRAIN, needs
 from bitspike.cli import bench, data, preset, reproduce, train  # noqa: F401  (each adds its commands)
-from bitspike.cli.app import app
+from bitspike.cli.app import app, say
 
 __all__ = ["app", "main"]
 
@@ -30,24 +29,24 @@ def _run() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        typer.echo("bitspike: interrupted", err=True)
+        say("bitspike: interrupted")
         raise SystemExit(130) from None
     except RuntimeError as error:
         where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "the machine"
         if (where == "the machine" and "can't allocate memory" not in str(error)) or os.environ.get("BITSPIKE_DEBUG"):
             raise
-        typer.echo(f"bitspike: {where} is out of memory; try a smaller train.batch ({_line(error)})", err=True)
+        say(f"bitspike: {where} is out of memory; try a smaller train.batch ({_line(error)})")
         raise SystemExit(1) from None
     except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("BITSPIKE_DEBUG"):
             raise
-        typer.echo(f"bitspike: {_line(error)}", err=True)
+        say(f"bitspike: {_line(error)}")
         raise SystemExit(1) from None
 
 
 def _line(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in ("numpy", "h5py", "pydantic"):
-        return f"{error.name} is needed, but is not installed; run: pip install 'bitspike[train]'"
+    if isinstance(error, ModuleNotFoundError) and error.name in TRAIN and "pip install" not in str(error):
+        return needs(error.name, "this command")
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.strerror and error.filename is not None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from bitspike.cli.app import AsJson, Device, app, bars
+from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json
+from bitspike.terminal import screen
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ def bench(
         str,
         typer.Option(help="Libraries with commas between, of snntorch, spikingjelly, norse, spyx; or all, or none."),
     ] = "all",
-    device: Annotated[Device, typer.Option(help="auto takes a GPU where there is one.")] = Device.auto,
+    device: Device = "auto",
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for the rounds of one case.")] = 20.0,
     seeds: Annotated[
         int | None,
@@ -41,14 +41,14 @@ def bench(
     """Time whole training steps against other libraries, in turns: median, spread, memory, kernels, the floor."""
     from bitspike.bench.cases import choose
     from bitspike.bench.measure import Plan, Result, run
-    from bitspike.bench.peers import named
+    from bitspike.bench.peers import absent, named
     from bitspike.bench.show import show
     from bitspike.experiments.assembly import choose_device
     from bitspike.files import write_text
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()
-    chosen = choose_device(device.value)
+    chosen = choose_device(device)
     command = shlex.join(["bitspike", *sys.argv[1:]])
     if seeds is not None:
         _bench_seeds(case or [], seeds, chosen, seconds, command, out, as_json)
@@ -60,15 +60,17 @@ def bench(
             write_text(out / "bench.json", json.dumps(result, indent=1) + "\n")
 
     with bars() as begin:
-        result = run(Plan(cases, peers, chosen, seconds, command, begin=begin, done=save))
+        result = run(
+            Plan(cases, peers, chosen, seconds, command, not_installed=absent(against), begin=begin, done=save)
+        )
     if out is not None:
         from bitspike.bench.picture import draw
 
         draw(result, out)
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        echo_json(result)
     else:
-        show(result, Console())
+        show(result, screen())
 
 
 def _bench_seeds(
@@ -83,7 +85,7 @@ def _bench_seeds(
     if out is not None:
         write_text(out / "seeds.json", json.dumps(result, indent=1) + "\n")
     if as_json:
-        typer.echo(json.dumps(result, indent=2))
+        echo_json(result)
         return
     for line in lines(result):
-        typer.echo(line)
+        echo(line)

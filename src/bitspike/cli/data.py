@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bitspike.cli.app import AsJson, app, bars, byte_bars, say
+from bitspike.cli.app import AsJson, app, bars, byte_bars, echo, echo_json, say
+from bitspike.terminal import draw, screen, table
 
 sets = typer.Typer(help="Datasets: what there is, getting and checking it.", no_args_is_help=True)
 app.add_typer(sets, name="data")
@@ -27,15 +25,14 @@ def list_sets(as_json: AsJson = False) -> None:
 
     known = status()
     if as_json:
-        typer.echo(json.dumps([_plain(each) for each in known], indent=2))
+        echo_json([_plain(each) for each in known])
         return
-    typer.echo(f"Datasets (in {data_root()})")
-    table = Table()
-    for heading in ("name", "title", "state", "edition"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    echo(f"Datasets (in {data_root()})")
+    made = table(words=["name", "title", "state", "edition"])
+    made.columns[0].no_wrap = True
     for each in known:
-        table.add_row(each.name, each.title, each.state, each.edition)
-    Console().print(table)
+        made.add_row(each.name, each.title, each.state, each.edition)
+    draw(made, screen())
 
 
 @sets.command()
@@ -52,11 +49,11 @@ def fetch(
     with byte_bars() as begin:
         found = get(name, source=source, begin=begin)
     if as_json:
-        typer.echo(json.dumps(_plain(found), indent=2))
+        echo_json(_plain(found))
     elif not found.files:
-        typer.echo(f"{found.title} is built in: nothing to fetch")
+        echo(f"{found.title} is built in: nothing to fetch")
     else:
-        typer.echo(f"{found.title} ({found.edition}) is ready in {found.folder}")
+        echo(f"{found.title} ({found.edition}) is ready in {found.folder}")
 
 
 @sets.command()
@@ -66,12 +63,12 @@ def verify(name: Name, as_json: AsJson = False) -> None:
 
     results = check(name)
     if as_json:
-        typer.echo(json.dumps([_plain(each) for each in results], indent=2))
+        echo_json([_plain(each) for each in results])
     elif not results:
-        typer.echo(f"{name} is built in: nothing to verify")
+        echo(f"{name} is built in: nothing to verify")
     else:
         for file, ok, detail in results:
-            typer.echo(f"{'ok  ' if ok else 'BAD '} {file}  {detail}")
+            echo(f"{'ok  ' if ok else 'BAD '} {file}  {detail}")
     if not all(ok for _, ok, _ in results):
         say(f"bitspike: {name} is damaged; run: bitspike data fetch {name}")
         raise typer.Exit(1)
@@ -117,11 +114,11 @@ def info(
     for split, samples in (("train", data.train), ("test", data.test)):
         values[split] = {"samples": len(samples), "steps": samples.steps, **samples.figures()}
     if as_json:
-        typer.echo(json.dumps(values, indent=2))
+        echo_json(values)
         return
     for key, value in values.items():
         shown = ", ".join(f"{k} {v}" for k, v in value.items() if v is not None) if isinstance(value, dict) else value
-        typer.echo(f"{key:<13}{shown}")
+        echo(f"{key:<13}{shown}")
 
 
 def _plain(value: Any) -> Any:

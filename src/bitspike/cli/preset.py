@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bitspike.cli.app import AsJson, app
+from bitspike.cli.app import AsJson, app, echo_json, echo_lines
+from bitspike.terminal import draw, screen, table
 
 presets = typer.Typer(help="The paper's experiments, ready to train.", no_args_is_help=True)
 app.add_typer(presets, name="preset")
@@ -23,17 +21,15 @@ def list_presets(as_json: AsJson = False) -> None:
 
     specs = [preset(name) for name in preset_names()]
     if as_json:
-        typer.echo(json.dumps([as_values(spec) for spec in specs], indent=2))
+        echo_json([as_values(spec) for spec in specs])
         return
-    table = Table()
-    table.add_column("bitspike train", no_wrap=True)
-    table.add_column("what")
-    table.add_column("paper: best / mean / sigma", justify="right", no_wrap=True)
+    made = table(words=["bitspike train", "what"], numbers=["paper: best", "mean", "sigma"])
+    made.columns[0].no_wrap = True
     for spec in specs:
         paper = spec.paper
-        figures = f"{paper.best:.2f} / {paper.mean:.2f} / {paper.sigma:.2f}" if paper else "-"
-        table.add_row(spec.name, spec.title, figures)
-    Console().print(table)
+        figures = [f"{value:.2f}" for value in (paper.best, paper.mean, paper.sigma)] if paper else ["-"] * 3
+        made.add_row(spec.name, spec.title, *figures)
+    draw(made, screen())
 
 
 @presets.command()
@@ -47,4 +43,4 @@ def show(
     from bitspike.experiments.schema import as_toml, as_values
 
     spec = preset_or_file(name, set_ or [])
-    typer.echo(json.dumps(as_values(spec), indent=2) if as_json else as_toml(spec).rstrip())
+    echo_json(as_values(spec)) if as_json else echo_lines(as_toml(spec).rstrip())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from enum import StrEnum
@@ -10,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from bitspike.cli.app import AsJson, app, bars
+from bitspike.cli.app import AsJson, app, bars, echo_json, say
 from bitspike.cli.reproduce_static import static
+from bitspike.terminal import draw, screen, table
 
 results = typer.Typer(
     help="Redo a result of the paper: train, compare with its claims and figures, write pictures and numbers.",
@@ -62,10 +60,10 @@ def coding(
                 progress=begin,
             )
     except KeyboardInterrupt:
-        typer.echo(f"bitspike: interrupted; no summary was written to {out}", err=True)
+        say(f"bitspike: interrupted; no summary was written to {out}")
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps(summary, indent=2))
+        echo_json(summary)
     else:
         _show_coding(summary, out, animation)
 
@@ -74,30 +72,34 @@ results.command()(static)
 
 
 def _show_coding(summary: dict[str, Any], out: Path, animation: bool) -> None:
-    console = Console()
-    table = Table(
-        title=f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}", title_justify="left"
+    console = screen()
+    cases = table(
+        f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}",
+        words=["case"],
+        numbers=["t=75", "t=75±1", "t=68-76", "active", "spikes", "dead", "loss"],
     )
-    table.add_column("case", no_wrap=True)
-    for heading in ("t=75", "within 1", "t=68-76", "active", "spikes", "dead", "loss"):
-        table.add_column(heading, justify="right")
     for name, case in summary["cases"].items():
-        table.add_row(
+        cases.add_row(
             name,
             *(f"{case[key]:.0%}" for key in ("exact", "near", "due", "active")),
             f"{case['spikes']:.1f}",
             f"{case['hidden_dead']:.0%}",
-            f"{case['final_loss_median']:.4g}",
+            _loss(case["final_loss_median"]),
         )
-    console.print(table)
-    claims = Table(title="The paper's claims", title_justify="left")
-    for heading in ("case", "claim", "here", "measured"):
-        claims.add_column(heading, overflow="fold")
+    draw(cases, console)
+    console.print()
+    claims = table("The paper's claims", words=["case", "claim", "here", "measured"])
     for claim in summary["claims"]:
         claims.add_row(claim["case"], claim["claim"], "holds" if claim["holds"] else "does not", claim["evidence"])
-    console.print(claims)
+    draw(claims, console)
+    console.print()
     console.print(f"figure     {out / 'coding.png'}", soft_wrap=True)
     if animation:
         console.print(f"animation  {out / 'coding.gif'}", soft_wrap=True)
     console.print(f"page       {out / 'coding.html'}  (open in a browser: a slider over training)", soft_wrap=True)
     console.print(f"numbers    {out / 'summary.json'}  ({summary['seconds']} s)", soft_wrap=True)
+
+
+def _loss(value: float) -> str:
+    """Four digits; those before the point all, without an exponent."""
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

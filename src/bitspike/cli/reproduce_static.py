@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bitspike.cli.app import AsJson, Device, bars, say
+from bitspike.cli.app import AsJson, Device, bars, echo_json, say
 from bitspike.cli.train import Set, catching_interrupts, telling
+from bitspike.terminal import draw, screen, table
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +74,7 @@ def static(
             "--report", help="Train nothing, whatever else is asked for: report on all complete trials in the folder."
         ),
     ] = False,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    device: Device = "auto",
     set_: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -93,7 +91,7 @@ def static(
 
     keep_freed_memory()
     require_matplotlib()
-    where, command = choose_device(device.value), shlex.join(["bitspike", *sys.argv[1:]])
+    where, command = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
     if not report:
         cells = plan(
             protocols=[each.value for each in protocol or [Protocol.paper]],
@@ -107,7 +105,7 @@ def static(
         _train(cells, out, where, command)
     with bars() as begin:
         summary = write_report(out, Setting(device=where, command=command, progress=begin))
-    typer.echo(json.dumps(summary, indent=2)) if as_json else show(summary, out)
+    echo_json(summary) if as_json else show(summary, out)
 
 
 def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) -> None:
@@ -140,40 +138,31 @@ def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) 
 def show(summary: Mapping[str, Any], out: Path) -> None:
     """A table for each task and protocol, what ablations change, and where the files are."""
     from bitspike.experiments.static_report import FILES
-    from bitspike.experiments.static_table import FAR
+    from bitspike.experiments.static_table import FAR, remarks
 
-    console = Console()
+    console = screen()
     for protocol, tasks in summary["cells"].items():
         for task, cells in tasks.items():
-            console.print(_cells(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells))
+            draw(_cells(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells), console)
             if changes := summary["ablations"].get(protocol, {}).get(task):
-                console.print(_changes(f"{task}, protocol {protocol}: changes of annealed, by seed", changes))
+                draw(_changes(f"{task}, protocol {protocol}: changes of annealed, by seed", changes), console)
     console.print(f"away: in sigmas of the paper, ! beyond {FAR:g}; n: trials; dead: % of each layer", highlight=False)
+    for remark in remarks(summary):
+        console.print(remark, highlight=False)
     for title, name in zip(("numbers", "table", "curves", "spikes"), FILES, strict=True):
         if (out / name).is_file():
             console.print(f"{title:<9}{out / name}", soft_wrap=True, highlight=False)
-
-
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    """Columns of words, then of numbers, as narrow as they can be."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.padding, table.collapse_padding = (0, 1, 0, 0), True
-    for heading in left:
-        table.add_column(heading, no_wrap=True)
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
 
 
 def _cells(title: str, cells: Mapping[str, Any]) -> Table:
     """Our mean beside the paper's; marked where it is far off."""
     from bitspike.experiments.static_table import dead_shares, far, number, span
 
-    table = _table(title, ["cell"], ["paper", "ours", "best", "away", "n", "epochs", "dead"])
+    made = table(title, words=["cell"], numbers=["paper", "ours", "best", "away", "n", "epochs", "dead"])
     for name, cell in cells.items():
         away = number(cell["away"]["sigmas"] if cell["away"] else None, "+.1f") + (" !" if far(cell) else "")
         style = "bold red" if far(cell) else ""
-        table.add_row(
+        made.add_row(
             name,
             _spread(cell["paper"] or {"mean": None, "sigma": None}),
             Text(_spread(cell), style),
@@ -183,7 +172,7 @@ def _cells(title: str, cells: Mapping[str, Any]) -> Table:
             span(cell["epochs"]),
             dead_shares(cell),
         )
-    return table
+    return made
 
 
 def _spread(figures: Mapping[str, float | None]) -> str:
@@ -196,13 +185,13 @@ def _spread(figures: Mapping[str, float | None]) -> str:
 def _changes(title: str, changes: Mapping[str, Any]) -> Table:
     from bitspike.experiments.static_table import span
 
-    table = _table(title, ["change"], ["annealed", "changed", "difference", "epochs", "by seed"])
+    made = table(title, words=["change"], numbers=["annealed", "changed", "difference", "epochs", "by seed"])
     for name, found in changes.items():
-        table.add_row(
+        made.add_row(
             name,
             *(f"{sum(found[key]) / len(found[key]):.2f}" for key in ("base", "here")),
             f"{found['mean_difference']:+.2f}",
             span(found["epochs"]),
             " ".join(f"{value:+.2f}" for value in found["differences"]),
         )
-    return table
+    return made

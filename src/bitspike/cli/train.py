@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import signal
@@ -16,11 +15,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Column
 
-from bitspike.cli.app import AsJson, Device, app, bars, say
+from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say
+from bitspike.terminal import Label, printable, screen
 
 if TYPE_CHECKING:
     from bitspike.data.samples import Dataset
@@ -64,7 +63,7 @@ def train(
         typer.Option("--together", help="Train the trials side by side: equal numbers, and on a GPU in less time."),
     ] = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="At most so many epochs.")] = None,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    device: Device = "auto",
     graph: Annotated[
         Graph, typer.Option(help="On a GPU, replay whole iterations from a CUDA graph where that works: equal numbers.")
     ] = Graph.auto,
@@ -91,7 +90,7 @@ def train(
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
     with telling(World.rank_here() == 0, spec) as told, catching_interrupts() as interrupted:
         setting = Setting(
-            device=choose_device(device.value),
+            device=choose_device(device),
             resume=resume,
             graph=graph.value,
             command=shlex.join(["bitspike", *sys.argv[1:]]),
@@ -108,7 +107,7 @@ def train(
             say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
         raise typer.Exit(130)
     if World.rank_here() == 0:
-        typer.echo(json.dumps(summary, indent=2)) if as_json else _show(summary, out)
+        echo_json(summary) if as_json else _show(summary, out)
     if {"nan", "dead"} & {summary.get("ended"), *summary.get("endings", ())}:
         raise typer.Exit(3)
 
@@ -124,7 +123,7 @@ def evaluate(
             help="Show static inputs for so many time steps, a multiple of net.glances (default: as in training).",
         ),
     ] = None,
-    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.auto,
+    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """The best network of a run on its test, validation or training samples."""
@@ -134,22 +133,20 @@ def evaluate(
 
     keep_freed_memory()
     with bars() as begin:
-        setting = Setting(device=choose_device(device.value), progress=begin)
+        setting = Setting(device=choose_device(device), progress=begin)
         done = evaluate_run(run, split.value, setting, steps=steps)
     if as_json:
-        typer.echo(json.dumps(done.as_json(), indent=2))
+        echo_json(done.as_json())
         return
     result = done.result
-    typer.echo(
-        f"{done.spec.name} ({done.run}) on the {split.value} samples of {_named(done.data.title, done.data.edition)}"
-    )
-    typer.echo(f"accuracy  {result.accuracy:.2%} of {result.samples}   loss {result.loss:.4g}")
+    echo(f"{done.spec.name} ({done.run}) on the {split.value} samples of {_named(done.data.title, done.data.edition)}")
+    echo(f"accuracy  {result.accuracy:.2%} of {result.samples}   loss {result.loss:.4g}")
     names = done.network.neuron_names()
     for name, dead, spikes in zip(names, result.dead, result.spikes, strict=True):
-        typer.echo(f"{name:<14} {spikes:10.1f} spikes a sample   {dead:6.1%} of neurons silent")
+        echo(f"{name:<14} {spikes:10.1f} spikes a sample   {dead:6.1%} of neurons silent")
     if done.data.classes > 1:
         by_label = (f"{label}: {right / count:.1%}" for label, (right, count) in result.correct_by_label.items())
-        typer.echo("by class  " + "  ".join(by_label))
+        echo("by class  " + "  ".join(by_label))
 
 
 def _named(title: str, edition: str) -> str:
@@ -164,32 +161,32 @@ def _in_bins(data: Dataset) -> str:
 
 def _show(summary: Mapping[str, Any], out: Path) -> None:
     data = _named(summary["data"], summary["edition"])
-    typer.echo(f"{summary['experiment']} on {data}, protocol {summary['protocol']}, test accuracy:")
+    echo(f"{summary['experiment']} on {data}, protocol {summary['protocol']}, test accuracy:")
     if "trials" in summary:
         best, mean, sigma = (
             "-" if summary[key] is None else f"{100 * summary[key]:.2f}" for key in ("best", "mean", "sigma")
         )
         seeds = ", ".join(map(str, summary["seeds"]))
-        typer.echo(f"  here   best {best}  mean {mean}  sigma {sigma}  (seeds {seeds}; {summary['seconds']:.0f} s)")
+        echo(f"  here   best {best}  mean {mean}  sigma {sigma}  (seeds {seeds}; {summary['seconds']:.0f} s)")
     else:
         accuracy = "-" if summary["accuracy"] is None else f"{100 * summary['accuracy']:.2f}"
-        typer.echo(
+        echo(
             f"  here   {accuracy}  (seed {summary['seed']}, {summary['accuracy_of'].removeprefix('test set, ')}: "
             f"{summary['best_epoch']} of {summary['epochs']}; {summary['seconds']:.0f} s)"
         )
     if paper := summary["paper"]:
-        typer.echo(
+        echo(
             f"  paper  best {paper['best']:.2f}  mean {paper['mean']:.2f}  sigma {paper['sigma']:.2f}  "
             "(5 trials, the best test epoch of each)"
         )
     if summary["unlike_preset"]:
-        typer.echo(f"not the preset: {'; '.join(summary['unlike_preset'])}")
+        echo(f"not the preset: {'; '.join(summary['unlike_preset'])}")
     stopped = summary.get("ended") in ("nan", "dead")
     for warning in summary["warnings"][: -1 if stopped else None]:
-        typer.echo(f"warning: {warning}")
+        echo(f"warning: {warning}")
     if stopped:
-        typer.echo(f"stopped: {summary['warnings'][-1]}")
-    typer.echo(f"everything is in {out}")
+        echo(f"stopped: {summary['warnings'][-1]}")
+    echo(f"everything is in {out}")
 
 
 @contextmanager
@@ -241,7 +238,7 @@ class _Told:
         )
 
     def say(self, message: str) -> None:
-        self.shown.console.print(message, highlight=False, soft_wrap=True, markup=False)
+        self.shown.console.print(printable(message), highlight=False, soft_wrap=True)
 
     def listener(self, interrupted: list[bool]) -> Any:
         from bitspike.train.progress import Listener
@@ -314,14 +311,14 @@ def _figures(accuracy: float, loss: float, values: Mapping[str, Any]) -> str:
 def telling(first: bool, spec: Experiment) -> Iterator[_Told]:
     """What a person sees of a run: a bar of the epoch, a line an epoch, warnings; nothing unless `first`."""
     columns = (
-        TextColumn("{task.description}"),
+        Label("{task.description}"),
         BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         # the figures give way where the terminal is narrow
-        TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        Label("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
     )
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     with Progress(
         *columns, console=console, transient=True, expand=True, disable=not (first and console.is_terminal)
     ) as shown:

@@ -1,18 +1,28 @@
 """Data: encoders, and datasets by name."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from bitspike.data.encoders import latency, poisson
-from bitspike.data.samples import Dataset, Frames, Images
-
-if TYPE_CHECKING:
-    from bitspike.data.datasets import Progress
 
 __all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson"]
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def load(name: str, *, root: Path | None = None, progress: "Progress | None" = None, **options: Any) -> Dataset:
+    from bitspike.data.datasets import Progress
+    from bitspike.data.encoders import latency, poisson
+    from bitspike.data.samples import Dataset, Frames, Images
+else:
+    from bitspike._lazy import lazy
+
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "bitspike.data.encoders": ["latency", "poisson"],
+            "bitspike.data.samples": ["Dataset", "Frames", "Images"],
+        },
+    )
+
+
+def load(name: str, *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any) -> "Dataset":
     """The dataset `name` with its training and test samples, read from the data folder or a copy nearby.
 
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data

@@ -54,17 +54,25 @@ class Setting:
 
 
 def choose_device(name: str) -> torch.device:
-    """ "auto" takes a GPU where there is one; under torchrun each process its own."""
-    gpu = torch.cuda.is_available()
-    if name == "auto":
-        name = "cuda" if gpu else "cpu"
-    if name == "cuda" and not gpu:
-        raise ValueError("--device cuda: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch")
-    if name == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(device)
-        return device
-    return torch.device(name)
+    """Of "auto", "cpu", "cuda", "cuda:N": auto takes a GPU where there is one, a process of torchrun its own."""
+    kind, colon, index = name.partition(":")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if kind == "auto":
+        kind = "cuda" if gpus else "cpu"
+    if kind == "cpu":
+        return torch.device("cpu")
+    if not gpus:
+        raise ValueError(
+            f"--device {name}: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch"
+        )
+    if colon and "LOCAL_RANK" in os.environ:
+        raise ValueError(f"--device {name}: under torchrun each process takes a GPU of its own; use --device cuda")
+    if colon and int(index) >= gpus:
+        seen = "only cuda:0" if gpus == 1 else f"cuda:0 to cuda:{gpus - 1}"
+        raise ValueError(f"--device {name}: PyTorch sees {seen} here; use --device cuda, or one of these")
+    device = torch.device("cuda", int(index if colon else os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
 
 
 def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetwork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from bitspike.experiments.schema import Experiment, experiment, read_experiment,
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's
+DATA = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # what an experiment's `data.file` may be, or people take for it
 OURS = {"mnist": ("best", "quick"), "fashion": ("best",)}
 
 
@@ -33,17 +35,37 @@ def preset(name: str) -> Experiment:
     if name not in preset_names():
         raise ValueError(f"preset: {unknown_key(name, preset_names(), 'preset')}")
     task, variant = name.split("/")
-    text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
-    tables = tomllib.loads(text)
+    tables = _tables(task)
     values = dict(tables[variant])
     base = values.pop("base", "common" if variant in VARIANTS else None)
     return experiment({"name": name, **(values if base is None else _merged(tables[base], values))}, f"preset {name}")
 
 
+@cache
+def _tables(task: str) -> dict[str, Any]:
+    text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
 def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
     """What the command line takes: a preset's name, or the path of a TOML file; `settings` replace its fields."""
-    if name.endswith(".toml") or Path(name).is_file():
-        return read_experiment(Path(name), settings)
+    path = Path(name)
+    if name in preset_names() and not path.is_file():
+        return with_values(preset(name), settings)
+    if path.is_dir() and name not in TASKS:
+        inside = path / "experiment.toml"
+        run = f"; its experiment is {inside}" if inside.is_file() else ""
+        raise ValueError(f"{name} is a folder, but an experiment is a preset or a TOML file{run}")
+    if path.suffix.lower() in DATA:
+        known = "holds data" if path.exists() else "does not exist"
+        raise ValueError(
+            f"{name} {known}; an experiment is a preset or a TOML file: write one with [data] file = '{name}', "
+            "[net] and [train] (bitspike preset show mnist/annealed prints one to start from)"
+        )
+    if path.suffix == ".toml" and not path.exists():
+        raise FileNotFoundError(f"{name} does not exist; bitspike preset list shows the experiments that are built in")
+    if path.suffix == ".toml" or path.is_file():
+        return read_experiment(path, settings)
     return with_values(preset(name), settings)
 
 

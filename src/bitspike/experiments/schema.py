@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bitspike.config import Config, Positive, Real, Truth, Whole, known_keys, unknown_key, validated
+from bitspike.config import (
+    Config,
+    Positive,
+    Problem,
+    Real,
+    Truth,
+    Whole,
+    known_keys,
+    shown,
+    tables_of,
+    unknown_key,
+    unknown_table,
+    validated,
+)
 from bitspike.data.config import DataConfig
+from bitspike.experiments.toml import IN_QUOTES, parse_toml, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
 
@@ -126,23 +139,28 @@ class Experiment(Config):
         return self
 
 
-def experiment(values: Mapping[str, Any], where: str) -> Experiment:
+def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str]) -> Experiment:
     """Validated, with errors that name `where` and the field."""
     return validated(Experiment, values, where)
 
 
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     """From a TOML file, with `settings` (key=value) in place of its fields; paths in it are relative to it."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not valid TOML: {error}") from None
+    values = read_toml(path)
     values.setdefault("name", path.stem)
     for key in _PATHS:
         table, _, field = key.partition(".")
         if isinstance(held := values.get(table), dict) and isinstance(held.get(field), str):
-            held[field] = str((path.parent / held[field]).resolve())
+            held[field] = str(_path(path.parent, held[field], f"{path}: {key}"))
     return _set(values, settings, str(path))
+
+
+def _path(folder: Path, given: str, where: str) -> Path:
+    r"""Absolute. "C:\new" in double quotes is valid TOML, but its \n is a line break."""
+    path = folder / given
+    if not given.isprintable() and not path.exists():
+        raise ValueError(f"{where}: {shown(given)} does not exist; {IN_QUOTES}")
+    return path.resolve()
 
 
 def as_values(config: Config) -> dict[str, Any]:
@@ -164,16 +182,35 @@ def as_toml(spec: Experiment, heading: str = "") -> str:
 
 def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
     """With each `key=value` in place of the field's value; the value is read as TOML, or as a word."""
-    return _set(as_values(spec), settings, spec.name)
+    return _set(as_values(spec), settings, spec.name, valid=True)
 
 
-def _set(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
+def _set(values: dict[str, Any], settings: Sequence[str], where: str, *, valid: bool = False) -> Experiment:
+    """With `settings` in place of fields; what was `valid` before them is no longer so by their fault only."""
+    given: dict[str, str] = {}
     for setting in settings:
         key, value = parse_setting(setting)
         if key in _PATHS and isinstance(value, str):
-            value = str(Path(value).resolve())  # relative to the user, and still found from the run's folder
+            value = str(
+                _path(Path(), value, f"--set {setting}")
+            )  # relative to the user, and found from the run's folder
         _place(values, key, value, setting)
-    return experiment(values, f"--set {' '.join(settings)}" if settings else where)
+        given[key] = setting
+    return experiment(values, lambda problem: _blamed(problem, given, valid) or where)
+
+
+def _blamed(problem: Problem, given: Mapping[str, str], valid: bool) -> str:
+    """The settings that a problem comes from: those of its field; of fields that do not go together those it names."""
+    field, inside = problem.key, f"{problem.key}."
+    to_blame = [s for key, s in given.items() if field == key or field.startswith(f"{key}.")]
+    if not to_blame and "." in field:
+        to_blame = [s for key, s in given.items() if key.startswith(inside)]
+    if not to_blame and ("." not in field or valid):
+        table = field.partition(".")[0]
+        related = {key: s for key, s in given.items() if table == "" or key.startswith(f"{table}.")}
+        to_blame = [s for key, s in related.items() if re.search(rf"{re.escape(key)}\b", problem.text)]
+        to_blame = to_blame or (list(related.values()) if valid else [])
+    return f"--set {' '.join(to_blame)}" if to_blame else ""
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:
@@ -188,8 +225,8 @@ def _value(text: str) -> Any:
     if text.lower() == "none":
         return None
     try:
-        table = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+        table = parse_toml(f"value = {text}")
+    except ValueError:
         return text  # a word without quotes
     return table["value"] if len(table) == 1 else text
 
@@ -199,7 +236,7 @@ def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
     if any(name.startswith(f"{key}.") for name in known):
         raise ValueError(f"--set {setting}: {key!r} is a table; set its fields, such as {key}.{_a_field(known, key)}")
     if not any(key == name or key.startswith(f"{name}.") for name in known):
-        raise ValueError(f"--set {setting}: {unknown_key(key, known)}")
+        raise ValueError(f"--set {setting}: {_unknown(key, known)}")
     *path, last = key.split(".")
     table: Any = values
     for depth, part in enumerate(path):
@@ -208,17 +245,25 @@ def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
         elif isinstance(table, dict):
             table = table.setdefault(part, {})
         else:
-            raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path[:depth])} is {json.dumps(table)}")
+            raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path[:depth])} is {shown(table)}")
     if isinstance(table, list) and last.isdecimal() and int(last) < len(table):
         before, table[int(last)] = table[int(last)], value
     elif not isinstance(table, dict):
-        raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {json.dumps(table)}")
+        raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {shown(table)}")
     elif value is None:
         before = table.pop(last, None)  # what may be none is none by default
     else:
         before, table[last] = table.get(last), value
     if before != value:
         _drop_source(values, key)
+
+
+def _unknown(key: str, known: Sequence[str]) -> str:
+    """The nearest field is named; or the tables, where neither the table nor the field is one."""
+    table, dot, field = key.partition(".")
+    if dot and table not in tables_of(Experiment) and not any(name.rpartition(".")[2] == field for name in known):
+        return unknown_table(table, Experiment)
+    return unknown_key(key, known)
 
 
 def _a_field(known: Sequence[str], table: str) -> str:

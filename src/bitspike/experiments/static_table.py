@@ -59,7 +59,7 @@ def table(summary: Mapping[str, Any]) -> str:
         figures += [f"**{away}**" if far(cell) else away, str(cell["trials"]), span(cell["epochs"]), dead_shares(cell)]
         lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
     lines += _ablations(summary["ablations"])
-    lines += ["", *_remarks(summary)]
+    lines += ["", *(f"- {remark}" for remark in remarks(summary))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -88,7 +88,7 @@ def _ablations(tree: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _remarks(summary: Mapping[str, Any]) -> list[str]:
+def remarks(summary: Mapping[str, Any]) -> list[str]:
     """What a reader of the numbers must know: other settings than the preset's, other epochs, runs that broke off."""
     unlike: dict[str, list[str]] = {}
     others = []
@@ -98,12 +98,12 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
         if cell["unlike_preset"] and known is None:
             unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
         if "last epoch" in cell["accuracy_of"]:
-            others.append(f"- {where}: the last epoch counts, whatever its accuracy")
+            others.append(f"{where}: the last epoch counts, whatever its accuracy")
         if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
-            others.append(f"- {where}: trials of {span(cell['epochs'])} epochs are averaged")
+            others.append(f"{where}: trials of {span(cell['epochs'])} epochs are averaged")
         others += [
-            f"- {where}: seed {seed} ended in {ending!r}"
+            f"{where}: seed {seed} ended in {ending!r}"
             for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)
             if ending not in ("epochs", "patience")
         ]
-    return [f"- Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others
+    return [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others

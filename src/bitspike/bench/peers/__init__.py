@@ -44,6 +44,11 @@ def named(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def absent(text: str) -> dict[str, str]:
+    """Those that "all" leaves out as they are not installed, and how they would be."""
+    return {name: how for name, how in KNOWN.items() if not installed(name)} if text.strip() == "all" else {}
+
+
 def installed(name: str) -> bool:
     """Whether Python finds the library; it is not imported."""
     return importlib.util.find_spec(name) is not None

@@ -1,0 +1,65 @@
+"""TOML that anyone may have written: read within limits, and refused in a line that shows what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from bitspike.config import shown
+
+LARGEST = 2**20  # bytes; an experiment has a few thousand
+DEEPEST = 32  # parts of a dotted key, for which Python's parser takes quadratic time
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}")
+_PLACE = re.compile(r"\(at line (\d+), column \d+\)$")
+IN_QUOTES = "write a path with backslashes in single quotes, '...', or with /"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file; an error names it, and shows the line."""
+    with path.open("rb") as stream:
+        content = stream.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(
+            f"{path} is not valid TOML: it has more than {LARGEST:,} bytes; an experiment has a few thousand"
+        )
+    try:
+        text = content.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {_not_text(content, error)}") from None
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """As `tomllib.loads`; every text is read or refused at once, with a ValueError."""
+    if _LONG_KEY.search(text):
+        raise ValueError(f"it has a key of more than {DEEPEST} parts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(_with_line(str(error), text)) from None
+    except RecursionError:
+        raise ValueError("its lists or tables are nested too deeply") from None
+    except ValueError:  # Python reads no more of them
+        raise ValueError("it has a number of thousands of digits") from None
+
+
+def _with_line(message: str, text: str) -> str:
+    place = _PLACE.search(message)
+    if place is None:
+        return message
+    line = text.replace("\r\n", "\n").split("\n")[int(place[1]) - 1].strip()
+    return f"{message}: {shown(line, str)}" + (f"; {IN_QUOTES}" if re.search(r'"[^"]*\\', line) else "")
+
+
+def _not_text(content: bytes, error: UnicodeDecodeError) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it is text in UTF-16; save it as UTF-8"
+    return (
+        f"it is not text in UTF-8 (byte {error.start + 1} is {content[error.start]:#04x}); is it an experiment's file?"
+    )
