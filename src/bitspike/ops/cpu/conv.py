@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import pool
 from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Packed, pack
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif_c import address
 
 _COUNTS = ("images", "channels", "sites", "outputs", "places", "taps", "columns")
@@ -78,6 +78,7 @@ def conv_pool(x: Tensor, signs: Tensor, size: int = 1) -> Tensor | None:
     return out
 
 
+@first_order
 class _ConvPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, folded: Tensor, packed: Packed, size: int) -> Tensor:
@@ -92,7 +93,6 @@ class _ConvPool(torch.autograd.Function):
         return current
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         folded, bits, values = ctx.saved_tensors
         grad = grads[0].contiguous()

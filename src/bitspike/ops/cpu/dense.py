@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Draw, Packed, pack
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif import LIFOutput, LIFState
 from bitspike.ops.lif_c import CGradients, CScan, Form, address, describe, threads
 from bitspike.ops.surrogate import Surrogate
@@ -87,6 +87,7 @@ def dense(
     return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].clone()))
 
 
+@first_order
 class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, signs: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor | None, ...]:
@@ -109,7 +110,6 @@ class _Dense(torch.autograd.Function):
         return spikes, membrane, last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         signs, weight, padded, *scanned, bits, values, kept = ctx.saved_tensors
         form, (outputs, inputs) = ctx.form, signs.shape

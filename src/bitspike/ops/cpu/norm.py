@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.averages import Averages
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.cpu.library import kernels
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif_c import address
 
 _ALONE = 1 << 14  # values below which a second thread costs more than it saves
@@ -56,6 +56,7 @@ def _fused() -> bool | None:
     return None
 
 
+@first_order
 class _StepNorm(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -72,7 +73,6 @@ class _StepNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, inverse = ctx.saved_tensors
         grad = grads[0].contiguous()

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import dense
 from bitspike.ops.fused.aside import Aside
 from bitspike.ops.fused.geometry import WORD, Grid, Synapse
@@ -84,6 +84,7 @@ def _tensors(chain: Chain) -> list[Tensor | None]:
     return found
 
 
+@first_order
 class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chain: Chain, learning: bool, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
@@ -105,7 +106,6 @@ class _Chain(torch.autograd.Function):
         return current, *bits
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         entry = ctx.saved_tensors[0]  # looks whether anything was written over since
         chain: Chain = ctx.chain

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from triton import next_power_of_2
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import norm_kernels
 from bitspike.ops.fused.geometry import Synapse
 from bitspike.ops.fused.products import weight_grad
@@ -30,6 +30,7 @@ def attach(
     return out
 
 
+@first_order
 class _Entry(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
@@ -39,7 +40,6 @@ class _Entry(torch.autograd.Function):
         return same
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         before, x, weight, gamma = ctx.saved_tensors
         grad, of_gamma, of_beta = _rows(grads[0].contiguous(), before, gamma, ctx.eps)

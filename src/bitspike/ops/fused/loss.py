@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from triton import next_power_of_2
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import loss_kernels as kernels
 from bitspike.ops.fused.numbers import on
 
@@ -25,6 +25,7 @@ def count_loss(spikes: Tensor, labels: Tensor, on: int, off: int) -> tuple[Tenso
     return loss, rights
 
 
+@first_order
 class _CountLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spikes: Tensor, labels: Tensor, on_target: int, off: int) -> tuple[Tensor, Tensor]:
@@ -43,7 +44,6 @@ class _CountLoss(torch.autograd.Function):
         return losses.sum(), rights
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (by_count,) = ctx.saved_tensors
         return (by_count * grads[0]).expand(ctx.steps, *by_count.shape), None, None, None
