@@ -138,6 +138,17 @@ def require_state(name: str, value: Tensor | None, shape: torch.Size, device: to
         )
 
 
+def is_ordinary(value: object, shape: tuple[int, ...], device: torch.device) -> bool:
+    """Whether compiled kernels may read `value`: a float32 tensor of `shape`, on `device`, and no subclass of one."""
+    return (
+        (type(value) is Tensor or type(value) is torch.nn.Parameter)
+        and value.dtype == torch.float32
+        and value.shape == shape
+        and value.device == device
+        and value.layout == torch.strided
+    )
+
+
 class NotFiniteError(ValueError):
     """A current holds NaN or infinity."""
 

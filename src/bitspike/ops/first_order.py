@@ -38,7 +38,7 @@ def first_order(function: _Function) -> _Function:
         final = iter(_Final.apply(len(tensors), *tensors, ctx.link, *given))
         return tuple(None if tensor is None else next(final) for tensor in found)
 
-    function.forward, function.backward = staticmethod(linked_forward), staticmethod(final_backward)  # type: ignore[assignment, method-assign]
+    function.forward, function.backward = staticmethod(linked_forward), staticmethod(final_backward)  # type: ignore[method-assign]
     return function
 
 
