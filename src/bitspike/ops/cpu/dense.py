@@ -93,7 +93,7 @@ class _Dense(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, signs: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor | None, ...]:
         *scanned, form, packed, mask = rest
         columns = -(-(signs.shape[0] + 32) // 64) * 64 - 32  # never a power of two, whose rows would share cache sets
-        weight = torch.empty(signs.shape[1], columns, dtype=torch.int16)
+        weight = torch.empty(signs.shape[1], columns, dtype=torch.int16, device="cpu")
         held = signs.contiguous()
         kernels().dense_weight(held.data_ptr(), *signs.shape, columns, _threads(form), weight.data_ptr())
         padded = None if bias is None else F.pad(bias, (0, columns - signs.shape[0]))

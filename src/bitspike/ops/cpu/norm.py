@@ -42,9 +42,9 @@ def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: 
 @cache
 def _fused() -> bool | None:
     """Whether PyTorch's batch norm on this machine fuses multiply and add; None if its bits are like neither."""
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(2, 3, 19, 5, 5, generator=g) * 3 + 1
-    weight, bias, mean, spread = torch.randn(4, 19, generator=g).unbind()
+    here: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float32, "device": "cpu"}
+    x = torch.randn(2, 3, 19, 5, 5, **here) * 3 + 1
+    weight, bias, mean, spread = torch.randn(4, 19, **here).unbind()
     with torch.no_grad():
         means, spreads = mean.clone(), spread.square()
         wanted = torch.stack([F.batch_norm(step, means, spreads, weight, bias, True, 0.1, 1e-5) for step in x])
@@ -77,7 +77,7 @@ class _StepNorm(torch.autograd.Function):
         x, weight, bias, mean, inverse = ctx.saved_tensors
         grad = grads[0].contiguous()
         out = pool.empty(x.shape)
-        each = torch.empty(2, *mean.shape, dtype=torch.float64)
+        each = torch.empty(2, *mean.shape, dtype=torch.float64, device="cpu")
         layer = _layer(x, weight, bias, *ctx.form)
         kernels().norm_backward(
             ctypes.byref(layer), _threads(x), *map(address, (grad, mean, inverse, out, each[0], each[1]))

@@ -199,7 +199,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
     if isinstance(folded, Tensor):
         out = dense.product(source, folded)[:, : shape[-1]]
         return (out if link.bias is None else out + link.bias).view(shape)
-    out = torch.empty(chain.steps * chain.batch, shape[-1], device=source.device)
+    out = torch.empty(chain.steps * chain.batch, shape[-1], dtype=torch.float32, device=source.device)
     product(source.view(len(out), -1), folded, link.synapse, out, bias=link.bias, divide=link.synapse.pool > 1)
     return out.view(shape)
 

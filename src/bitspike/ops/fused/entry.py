@@ -54,11 +54,11 @@ def _rows(
     batch, channels, height, width = grad.shape
     if gamma is None:
         return grad.permute(0, 2, 3, 1).contiguous().view(-1, channels), None, None
-    rows = torch.empty(batch * height * width, channels, device=grad.device)
+    rows = torch.empty(batch * height * width, channels, dtype=torch.float32, device=grad.device)
     of_gamma, of_beta = torch.empty_like(gamma), torch.empty_like(gamma)
     parts = min(64, -(-len(rows) // 1024))
     share = -(-len(rows) // parts)
-    sums = torch.empty(4, parts, channels, device=grad.device)
+    sums = torch.empty(4, parts, channels, dtype=torch.float32, device=grad.device)
     shape = {"CHANNELS": channels, "PLACES": height * width, "PARTS": parts}
     norm_kernels._plain_sums_kernel[(channels, parts)](grad, before, sums, len(rows), share, **shape, BLOCK=1024)
     norm_kernels._plain_apply_kernel[(-(-len(rows) // 64),)](

@@ -30,8 +30,8 @@ class _CountLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spikes: Tensor, labels: Tensor, on_target: int, off: int) -> tuple[Tensor, Tensor]:
         steps, batch, classes = spikes.shape
-        losses, rights = torch.empty(2, batch, device=spikes.device)
-        grads = torch.empty(batch, classes, device=spikes.device)
+        losses, rights = torch.empty(2, batch, dtype=torch.float32, device=spikes.device)
+        grads = torch.empty(batch, classes, dtype=torch.float32, device=spikes.device)
         with on(spikes):
             kernels._count_loss_kernel[(batch,)](
                 spikes.contiguous(), labels.contiguous(), losses, rights, grads, steps, batch * classes, on_target, off,
