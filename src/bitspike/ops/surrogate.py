@@ -34,11 +34,17 @@ def require_surrogate(where: str, surrogate: object) -> None:
 
 
 class _Spike(torch.autograd.Function):
+    generate_vmap_rule = True  # forward, backward and jvp are PyTorch operations, so that torch.func can go through
+
     @staticmethod
-    def forward(ctx: Any, u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate) -> Tensor:
-        ctx.save_for_backward(u, center)
-        ctx.slope, ctx.surrogate = slope, surrogate
+    def forward(u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate) -> Tensor:
         return (u >= theta).to(u.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        u, _, center, ctx.slope, ctx.surrogate = inputs
+        ctx.save_for_backward(u, center)
+        ctx.save_for_forward(u, center)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor | None, None, None]:
@@ -46,6 +52,13 @@ class _Spike(torch.autograd.Function):
         grad_u = grads[0] * GRADS[ctx.surrogate](u, center, ctx.slope)
         grad_center = -grad_u if ctx.needs_input_grad[2] else None
         return grad_u, None, grad_center, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_u: Tensor | None, _: Any, of_center: Tensor | None, *__: Any) -> Tensor:
+        u, center = ctx.saved_tensors
+        moved = (0 if of_u is None else of_u) - (0 if of_center is None else of_center)
+        change: Tensor = moved * GRADS[ctx.surrogate](u, center, ctx.slope)
+        return change
 
 
 def spike(u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate = "fast_sigmoid") -> Tensor:
