@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -60,7 +62,7 @@ class StepBatchNorm2d(_BatchNorm):
         require_images("StepBatchNorm2d", x, self.num_features)
         momentum = _number(self.momentum)
         if not self.training and self.track_running_stats:
-            return per_step(super().forward, x.contiguous())
+            return _contiguous(lambda images: per_step(super(_BatchNorm, self).forward, images), x)
         if self.shard is not None:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
@@ -91,9 +93,8 @@ class StepBatchNorm2d(_BatchNorm):
     def _normalize(self, x: Tensor, momentum: float, steps: int) -> Tensor:
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(steps)
-        # contiguous: of one sample whose channels lie side by side PyTorch's gradients are wrong
-        x = x.contiguous()
-        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, momentum, self.eps)
+        parameters = (self.running_mean, self.running_var, self.weight, self.bias)
+        return _contiguous(lambda images: F.batch_norm(images, *parameters, True, momentum, self.eps), x)
 
 
 class SharedBatchNorm2d(_BatchNorm):
@@ -108,7 +109,16 @@ class SharedBatchNorm2d(_BatchNorm):
         if self.shard is not None and self.training:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
-        return per_step(super().forward, x.contiguous())
+        return _contiguous(lambda images: per_step(super(_BatchNorm, self).forward, images), x)
+
+
+def _contiguous(norm: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`norm(x)`, whose input and incoming gradient are contiguous.
+
+    Where one of them is a single image whose channels lie side by side, PyTorch's gradient is wrong (torch 2.13, CPU).
+    The view makes the gradient contiguous as it passes: to become one row, it is copied.
+    """
+    return norm(x.contiguous()).flatten().view(x.shape)
 
 
 def _parallel(x: Tensor) -> bool:
