@@ -268,7 +268,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         lif.beta,
         lif.theta,
         lif.theta_grad,
-        lif.slope,
+        float(lif.slope),
         lif.surrogate,
         quotient=1 if link is None else link.synapse.pool**2,
         bias=None if link is None else link.bias,

@@ -6,7 +6,7 @@ is wrong. The rest gives None there, and where numbers (not whole, not finite) o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -41,16 +41,17 @@ def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str
     """Why the dense layer on `x [T, B, K]` is a matter of its modules."""
     from bitspike.nn.block import Block
 
-    synapse, dropout = block.synapse, block.dropout
+    parts: Any = block._modules
+    synapse, dropout = parts["synapse"], parts["dropout"]
     if reason := plain.redefined(block, Block) or plain.changed_synapse(synapse, x.device):
         return reason
     if not isinstance(synapse, BinaryLinear) or not synapse.binary or synapse.hardness is not None:
         return "has no dense synapse of one bit a weight"
     if x.dim() != 3 or x.shape[2] != synapse.in_features:
         return f"takes [T, B, {synapse.in_features}], not {list(x.shape)}"
-    if len(block.pools) or block.norm is not None:
+    if len(parts["pools"]) or parts.get("norm") is not None:
         return "has pools or a batch norm behind a dense synapse"
-    if reason := plain.changed_dropout(dropout) or plain.changed_neurons(block.lif, x.device):
+    if reason := plain.changed_dropout(dropout) or plain.changed_neurons(parts["lif"], x.device):
         return reason
     if _drops(dropout) and dropout.key is None and dropout.shard is not None:
         return "shares PyTorch's draws of dropout with other processes"

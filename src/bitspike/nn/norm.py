@@ -23,6 +23,11 @@ class _BatchNorm(nn.BatchNorm2d):
 
     shard: Shard | None = None
 
+    def _pytorchs(self, x: Tensor) -> Tensor:
+        """PyTorch's batch norm, with time as a part of the batch."""
+        forward = super().forward
+        return _contiguous(lambda images: per_step(forward, images), x)
+
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
         """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; S moves of the running averages.
 
@@ -62,7 +67,7 @@ class StepBatchNorm2d(_BatchNorm):
         require_images("StepBatchNorm2d", x, self.num_features)
         momentum = _number(self.momentum)
         if not self.training and self.track_running_stats:
-            return _contiguous(lambda images: per_step(super(_BatchNorm, self).forward, images), x)
+            return self._pytorchs(x)
         if self.shard is not None:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
@@ -109,7 +114,7 @@ class SharedBatchNorm2d(_BatchNorm):
         if self.shard is not None and self.training:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
-        return _contiguous(lambda images: per_step(super(_BatchNorm, self).forward, images), x)
+        return self._pytorchs(x)
 
 
 def _contiguous(norm: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -63,10 +63,12 @@ def changed_synapse(synapse: nn.Module, device: torch.device) -> str | None:
         shape = (synapse.out_channels, synapse.in_channels // synapse.groups, *synapse.kernel_size)
     else:
         shape = (synapse.out_features, synapse.in_features)  # type: ignore[assignment]
-    if not is_ordinary(synapse.weight, shape, device):
-        return f"has weights of {_described(synapse.weight)}"
-    if synapse.bias is not None and not is_ordinary(synapse.bias, shape[:1], device):
-        return f"has a bias of {_described(synapse.bias)}"
+    # From the dictionary, here and below: every forward pass asks, and attributes of modules are slow to read.
+    weight, bias = synapse._parameters.get("weight"), synapse._parameters.get("bias", synapse)
+    if not is_ordinary(weight, shape, device):
+        return f"has weights of {_described(weight)}"
+    if bias is not None and not is_ordinary(bias, shape[:1], device):
+        return f"has a bias of {_described(bias)}"
     return None
 
 
@@ -74,9 +76,9 @@ def changed_norm(norm: nn.Module, device: torch.device) -> str | None:
     """Why it is not one of our batch norms with parameters and averages that kernels may read and write."""
     if reason := changed(norm, StepBatchNorm2d, SharedBatchNorm2d):
         return reason
-    for name in ("weight", "bias", "running_mean", "running_var"):
-        part = getattr(norm, name)
-        if part is not None and not is_ordinary(part, (norm.num_features,), device):  # type: ignore[arg-type]
+    shape: tuple[int, ...] = (norm.num_features,)  # type: ignore[assignment]
+    for name, part in (*norm._parameters.items(), *norm._buffers.items()):
+        if part is not None and name != "num_batches_tracked" and not is_ordinary(part, shape, device):
             return f"has a batch norm with a {name} of {_described(part)}"
     return None
 
@@ -97,10 +99,13 @@ def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:
         return "has adaptive neurons"
     if type(lif.slope) not in (int, float) or not 0 < lif.slope < math.inf or lif.surrogate not in GRADS:
         return f"has a surrogate {lif.surrogate!r} of slope {lif.slope!r}"
-    for name, theta in (("threshold", lif.theta), ("surrogate's center", lif.theta_grad)):
-        if theta.dim():
+    for name, theta in (
+        ("threshold", lif._buffers.get("theta")),
+        ("surrogate's center", lif._buffers.get("theta_grad")),
+    ):
+        if theta is not None and theta.dim():
             return f"has a {name} for each neuron"
-        if not is_ordinary(theta, (), device) or theta.requires_grad:
+        if theta is None or not is_ordinary(theta, (), device) or theta.requires_grad:
             return f"has a {name} of {_described(theta)}"
     return None
 
@@ -123,8 +128,8 @@ def average_size(pool: nn.Module) -> int | None:
     return size if pool.stride == size and pool.padding == 0 else None
 
 
-def _described(tensor: Tensor | nn.Module) -> str:
+def _described(tensor: object) -> str:
     if not isinstance(tensor, Tensor):
-        return f"type {type(tensor).__name__}"
+        return "another kind"  # a plain attribute in the place of a parameter
     learnt = ", trained" if tensor.requires_grad else ""
     return f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}{learnt}"

@@ -7,28 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.available import fused_on_gpu, transformed
 
 
 class _Binarize(torch.autograd.Function):
-    generate_vmap_rule = True  # forward, backward and jvp are PyTorch operations, so that torch.func can go through
-
     @staticmethod
-    def forward(w: Tensor, clip: float | None) -> Tensor:
-        if w.dtype == torch.float32 and w.is_contiguous() and fused_on_gpu(w.device):
-            from bitspike.ops.fused.products import signs
-
-            return signs(w)
-        # 2*sign + 1 is -1, 1 or 3, so the clamp makes zeros +1. Plus 0*w: a NaN has no sign, and passing it on
-        # lets the neurons report it where a -1 would hide it.
-        return torch.sign(w).mul_(2).add_(1).clamp(-1, 1).add_(w, alpha=0)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float | None], output: Tensor) -> None:
-        w, ctx.clip = inputs
-        if ctx.clip is not None:
-            ctx.save_for_backward(w)
-            ctx.save_for_forward(w)
+    def forward(ctx: Any, w: Tensor, clip: float | None) -> Tensor:
+        _keep(ctx, w, clip)
+        return _signs(w)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -37,6 +23,37 @@ class _Binarize(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, of_w: Tensor, _: None) -> Tensor:
         return _passed(ctx, of_w).clone()  # an output of its own, not the input again
+
+
+class _TransformedBinarize(_Binarize):
+    """The same as torch.func takes it; a call with a context of its own costs more."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(w: Tensor, clip: float | None) -> Tensor:  # type: ignore[override]
+        return _signs(w)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float | None], output: Tensor) -> None:
+        _keep(ctx, *inputs)
+
+
+def _signs(w: Tensor) -> Tensor:
+    if w.dtype == torch.float32 and w.is_contiguous() and fused_on_gpu(w.device):
+        from bitspike.ops.fused.products import signs
+
+        return signs(w)
+    # 2*sign + 1 is -1, 1 or 3, so the clamp makes zeros +1. Plus 0*w: a NaN has no sign, and passing it on
+    # lets the neurons report it where a -1 would hide it.
+    return torch.sign(w).mul_(2).add_(1).clamp(-1, 1).add_(w, alpha=0)
+
+
+def _keep(ctx: Any, w: Tensor, clip: float | None) -> None:
+    ctx.clip = clip
+    if clip is not None:
+        ctx.save_for_backward(w)
+        ctx.save_for_forward(w)
 
 
 def _passed(ctx: Any, grad: Tensor) -> Tensor:
@@ -62,7 +79,8 @@ def binarize(w: Tensor, clip: float | None = None) -> Tensor:
         )
     if clip is not None and not clip > 0:
         raise ValueError(f"binarize: clip must be > 0 or None, but is {clip!r}; None never cuts the gradient")
-    signs: Tensor = _Binarize.apply(w, clip)
+    function = _TransformedBinarize if transformed() else _Binarize
+    signs: Tensor = function.apply(w, clip)
     return signs
 
 

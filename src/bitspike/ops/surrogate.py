@@ -8,6 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import transformed
+
 Surrogate = Literal["fast_sigmoid", "arctan"]
 
 
@@ -34,17 +36,12 @@ def require_surrogate(where: str, surrogate: object) -> None:
 
 
 class _Spike(torch.autograd.Function):
-    generate_vmap_rule = True  # forward, backward and jvp are PyTorch operations, so that torch.func can go through
-
     @staticmethod
-    def forward(u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate) -> Tensor:
-        return (u >= theta).to(u.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        u, _, center, ctx.slope, ctx.surrogate = inputs
+    def forward(ctx: Any, u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate) -> Tensor:
         ctx.save_for_backward(u, center)
         ctx.save_for_forward(u, center)
+        ctx.slope, ctx.surrogate = slope, surrogate
+        return (u >= theta).to(u.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor | None, None, None]:
@@ -61,11 +58,26 @@ class _Spike(torch.autograd.Function):
         return change
 
 
+class _TransformedSpike(_Spike):
+    """The same as torch.func takes it: PyTorch spends more on a call with a context of its own than on the step."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(u: Tensor, theta: Tensor, *_: Any) -> Tensor:  # type: ignore[override]
+        return (u >= theta).to(u.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _Spike.forward(ctx, *inputs)
+
+
 def spike(u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Surrogate = "fast_sigmoid") -> Tensor:
     """1 where u >= theta, else 0; the gradient is the surrogate's around `center`, not around theta.
 
     `center` receives minus the gradient of u, for thresholds that depend on earlier spikes.
     """
     require_surrogate("spike", surrogate)
-    z: Tensor = _Spike.apply(u, theta, center, slope, surrogate)
+    function = _TransformedSpike if transformed() else _Spike
+    z: Tensor = function.apply(u, theta, center, slope, surrogate)
     return z
