@@ -133,6 +133,26 @@ def test_glances_are_one_larger_batch(glances, norm, recompute, monkeypatch):
         assert off(p.grad, q.grad) < 2 * CLOSE, name  # sums over nine times the places, that cancel
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("case", ["image, norm a step, dropout", "dense, counts", "convolution, counts"])
+def test_pytorchs_default_dtype_changes_nothing(case, dtype):
+    notation, shape, kind, settings = CASES[case]
+    net, twin = network(notation, shape, **settings), network(notation, shape, **settings)
+    x = batch(kind, shape)
+    found = []
+    for each, default in ((net, dtype), (twin, torch.float32)):
+        torch.set_default_dtype(default)
+        try:
+            out, hidden = outputs(each, x)
+            bitspike.count_loss(out.spikes, torch.arange(3, device=DEVICE)).backward()
+            found.append((out.spikes, *hidden.spikes(), *hidden.counts(), *(p.grad for p in each.parameters())))
+        finally:
+            torch.set_default_dtype(torch.float32)
+    for a, b in zip(*found, strict=True):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+
+
 def agree(net, plain, x, close=CLOSE):
     """The same spikes and, where the network learns, the same gradients."""
     out, hidden = outputs(net, x)

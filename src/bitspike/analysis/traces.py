@@ -182,7 +182,7 @@ def _packed(bits: Tensor) -> str:
     """Eight bits a byte, the first lowest, in base64."""
     flat = bits.flatten().to(torch.uint8)
     flat = torch.nn.functional.pad(flat, (0, -len(flat) % 8)).view(-1, 8)
-    octets = (flat << torch.arange(8, dtype=torch.uint8)).sum(1).to(torch.uint8)
+    octets = (flat << torch.arange(8, dtype=torch.uint8, device=bits.device)).sum(1).to(torch.uint8)
     return base64.b64encode(octets.numpy().tobytes()).decode()
 
 

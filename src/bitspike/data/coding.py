@@ -15,12 +15,13 @@ OVERSHOOT = 0.1  # the target's peak lies so far above the threshold
 
 def coding_input(generator: torch.Generator) -> Tensor:
     """Spikes `[T, inputs]`, each with a rate of its own; the same in every iteration."""
-    return poisson(torch.rand(STEPS, INPUTS, generator=generator), generator=generator)
+    rates = torch.rand(STEPS, INPUTS, generator=generator, dtype=torch.float32, device=generator.device)
+    return poisson(rates, generator=generator)
 
 
 def target_trace(theta: float, time: int = TARGET_TIME, steps: int = STEPS) -> Tensor:
     """`[T]`: a straight rise from 0 to 1.1 * theta at the target time, 0 after it."""
-    t = torch.arange(steps, dtype=torch.float32)
+    t = torch.arange(steps, dtype=torch.float32, device="cpu")
     return torch.where(t <= time, t / time * (1 + OVERSHOOT) * theta, 0.0)
 
 
@@ -30,5 +31,5 @@ def coding_task(seed: int) -> Dataset:
     The task is to learn this one input, so it is its own test set.
     """
     spikes = coding_input(torch.Generator().manual_seed(seed))
-    sample = frames_from_dense(spikes[None], torch.tensor([TARGET_TIME]))
+    sample = frames_from_dense(spikes[None], torch.tensor([TARGET_TIME], device="cpu"))
     return Dataset("coding", "Temporal coding", 1, sample, sample, edition="built in")

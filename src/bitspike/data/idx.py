@@ -66,7 +66,11 @@ def _read(path: Path, stream: io.BufferedIOBase, most: int) -> Tensor:
         raise ValueError(f"{promise}, but only {held} follow; fetch the file again")
     if stream.read(1):
         raise ValueError(f"{promise}, but more follow; fetch the file again")
-    return torch.frombuffer(data, dtype=torch.uint8).view(shape) if size else torch.empty(shape, dtype=torch.uint8)
+    return (
+        torch.frombuffer(data, dtype=torch.uint8).view(shape)
+        if size
+        else torch.empty(shape, dtype=torch.uint8, device="cpu")
+    )
 
 
 def _shape(path: Path, stream: io.BufferedIOBase) -> tuple[int, ...]:

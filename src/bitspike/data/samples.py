@@ -112,7 +112,7 @@ class Frames:
     def _copied(self, rows: Tensor) -> Tensor:
         """Sample by sample: on a CPU, where a call costs little, the least work."""
         size, batch = torch.Size(self.shape).numel(), len(rows)
-        out = torch.zeros(self.steps * batch * size)
+        out = torch.zeros(self.steps * batch * size, dtype=torch.float32, device="cpu")
         for row, (start, length) in enumerate(
             zip(self.starts[rows].tolist(), self.lengths[rows].tolist(), strict=True)
         ):
@@ -157,7 +157,7 @@ def frames(
 ) -> Frames:
     """Frames whose samples lie one after another, `lengths[i]` bins each."""
     if not index.numel():  # something for batches of silent samples to point at
-        index, count = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.uint8)
+        index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0
     return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, left_out)

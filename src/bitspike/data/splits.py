@@ -9,17 +9,17 @@ from torch import Tensor
 def held_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Rows kept and rows held out, each in order: `share` of every class, at least one where a class has two."""
     generator = torch.Generator().manual_seed(seed)
-    out = torch.zeros(len(labels), dtype=torch.bool)
+    out = torch.zeros(len(labels), dtype=torch.bool, device="cpu")
     for label in labels.cpu().unique():
         rows = (labels.cpu() == label).nonzero().flatten()
         count = min(max(round(share * len(rows)), 1), len(rows) - 1) if share > 0 else 0
-        out[rows[torch.randperm(len(rows), generator=generator)[:count]]] = True
+        out[rows[torch.randperm(len(rows), generator=generator, device="cpu")[:count]]] = True
     return (~out).nonzero().flatten(), out.nonzero().flatten()
 
 
 def limited(samples: int, limit: int | None, seed: int) -> Tensor:
     """All rows, or `limit` of them drawn by the seed, in order."""
     if limit is None or limit >= samples:
-        return torch.arange(samples)
-    drawn = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))[:limit]
+        return torch.arange(samples, device="cpu")
+    drawn = torch.randperm(samples, generator=torch.Generator().manual_seed(seed), device="cpu")[:limit]
     return drawn.sort().values

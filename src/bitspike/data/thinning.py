@@ -26,6 +26,6 @@ def thinned(samples: Samples, keep: float, seed: int, split: str) -> Samples:
     count, _, height, width = values.shape
     for at in range(0, count, _AT_ONCE):
         part = samples.values[at : at + _AT_ONCE]
-        kept = torch.rand(len(part), 1, height, width, generator=generator) < keep
-        torch.mul(part, kept, out=values[at : at + _AT_ONCE])
+        draws = torch.rand(len(part), 1, height, width, generator=generator, dtype=torch.float32, device="cpu")
+        torch.mul(part, draws < keep, out=values[at : at + _AT_ONCE])
     return Images(values, samples.labels)

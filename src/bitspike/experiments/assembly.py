@@ -157,7 +157,7 @@ def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
 def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
     """Which of the data's training samples train, and which are held out, if the protocol holds some."""
     if spec.train.protocol == "paper":
-        return torch.arange(len(data.train)), None
+        return torch.arange(len(data.train), device="cpu"), None
     if spec.data.validation_share == 0:
         raise ValueError(
             "data.validation_share is 0, but train.protocol = 'holdout' judges epochs by these samples; give it a "

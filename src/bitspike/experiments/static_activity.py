@@ -69,7 +69,7 @@ def _measure(trial: Trial, weights: str, setting: Setting) -> Activity:
     net = load_run(trial.folder, device=setting.device)
     dtype = next(net.parameters()).dtype
     samples = min(SAMPLES, len(data.test))
-    chosen = data.test.select(torch.arange(samples)).to(setting.device)
+    chosen = data.test.select(torch.arange(samples, device="cpu")).to(setting.device)
     size = evaluation_batch(spec.train.evaluate_batch, chosen)
     tick = setting.progress(f"spikes of {spec.name}", -(-samples // size))
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn import native
+from bitspike.nn import native, plain
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import LIFOutput, LIFState
-from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.available import fused_on_gpu, transformed
 from bitspike.ops.conv_pool import conv_pool
 from bitspike.ops.cpu.library import usable
 
@@ -62,11 +62,9 @@ class Block(nn.Module):
                 if whole is not None:
                     return whole
         current = self.pooled(x, fast=fast and steps is None, fold=reorders)
-        if isinstance(self.norm, StepBatchNorm2d):
-            current = self.norm(current, steps or 1, plain=not (fast or reorders))
-        elif self.norm is not None:
-            current = self.norm(current, steps or 1)
-        if self.dropout.p > 0 and self.dropout.training:
+        if self.norm is not None:
+            current = _normalized(self.norm, current, steps or 1, at_once=fast or reorders)
+        if self._drops():
             if steps is not None:  # every step draws its own mask, so the current is constant no longer
                 current = current.expand(steps, *current.shape)
                 steps = None
@@ -85,42 +83,47 @@ class Block(nn.Module):
     def _folded(self, x: Tensor) -> tuple[Tensor, int] | None:
         """The current of a real convolution and of the one pool in it; None where the modules themselves must run."""
         conv, pool = self.synapse, self.pools[0] if len(self.pools) else None
-        if type(conv) is not BinaryConv2d or conv.binary or pool is None or not is_plain_average(pool):
+        size = None if pool is None else plain.average_size(pool)
+        if size is None or plain.changed(conv, BinaryConv2d) or conv.binary or torch.is_autocast_enabled(x.device.type):
             return None
-        plain = (conv.stride, conv.padding, conv.dilation, conv.groups) == ((1, 1), (0, 0), (1, 1), 1)
-        if not plain or native.watched(conv) or native.watched(pool) or torch.is_autocast_enabled(x.device.type):
-            return None
-        size = int(pool.kernel_size)  # type: ignore[arg-type]
+        assert isinstance(conv, BinaryConv2d)
         fits = all(n >= k + size - 1 for n, k in zip(x.shape[-2:], conv.kernel_size, strict=True))
-        if x.dim() not in (4, 5) or x.shape[-3] != conv.in_channels or not fits or not x.numel():
+        if any(plain.unlike_convolution(conv)) or x.dim() not in (4, 5) or x.shape[-3] != conv.in_channels:
+            return None
+        if not fits or not x.numel():
             return None
         return per_step(lambda images: conv_pool(images, conv.weight, conv.bias, size), x), 1
+
+    def _drops(self) -> bool:
+        """Whether dropout is to be called: one that surely changes nothing is not, any other module in its place is."""
+        drop = self.dropout
+        return type(drop) not in (Dropout, nn.Dropout) or (drop.p > 0 and drop.training)
 
     def _dropped(self, current: Tensor) -> Tensor:
         """The dropout module's mask, from its key in one kernel where that can be."""
         drop = self.dropout
-        plain = drop.shard is None and drop.training and not native.watched(drop) and current.dtype == torch.float32
-        if drop.key is None or not plain or not current.numel() or not fused_on_gpu(current.device):
+        key = None if plain.changed_dropout(drop) or drop.shard is not None else drop.key
+        fits = current.dtype == torch.float32 and current.numel() > 0
+        if key is None or not fits or not fused_on_gpu(current.device):
             dropped: Tensor = drop(current)
             return dropped
         from bitspike.ops.fused.dropout import dropout
 
         with torch.cuda.device_of(current):
-            return dropout(current, drop.p, drop.key, drop.layer)
+            return dropout(current, drop.p, key, drop.layer)
 
 
-def is_plain_average(pool: nn.Module) -> bool:
-    """An average of squares next to each other."""
-    return (
-        isinstance(pool, nn.AvgPool2d)
-        and isinstance(pool.kernel_size, int)
-        and pool.stride == pool.kernel_size
-        and pool.padding == 0
-        and not pool.ceil_mode
-        and pool.divisor_override is None
-    )
+def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) -> Tensor:
+    """What a batch norm makes of the current; any other module in its place is called as pools are."""
+    if not isinstance(norm, (StepBatchNorm2d, SharedBatchNorm2d)):
+        return per_step(norm, current)
+    own = type(norm).forward is StepBatchNorm2d.forward
+    normalized: Tensor = norm(current, steps, plain=not at_once) if own else norm(current, steps)
+    return normalized
 
 
 def _reorders(x: Tensor, backend: str) -> bool:
     """Whether a layer whose neurons ask for `backend` may take its sums in another order than its modules: on a GPU."""
-    return x.is_cuda and backend == "auto" and (os.environ.get("BITSPIKE_BACKEND") or "auto") == "auto"
+    if not x.is_cuda or backend != "auto" or transformed():
+        return False
+    return (os.environ.get("BITSPIKE_BACKEND") or "auto") == "auto"

@@ -10,17 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bitspike.nn.block import Block, is_plain_average
-from bitspike.nn.neurons import LIF
+from bitspike.nn import plain
+from bitspike.nn.block import Block
+from bitspike.nn.neurons import RecurrentLIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput
 from bitspike.ops.available import no_fused_kernels
+from bitspike.ops.checks import is_ordinary
 
 if TYPE_CHECKING:
     from bitspike.ops.fused.chain import Hidden, Link
     from bitspike.ops.fused.geometry import Grid
     from bitspike.ops.fused.norm import Norm
+
+
+_PARTS = ("synapse", "pools", "norm", "dropout", "lif")
 
 
 def refusal(layers: list[Block], x: Tensor) -> str | None:
@@ -35,26 +40,41 @@ def refusal(layers: list[Block], x: Tensor) -> str | None:
         return "one layer on real numbers has nothing to fuse"
     for i, block in enumerate(layers):
         own = i == 0 and x.dtype != torch.uint8  # a first layer on real numbers is computed by its own modules
-        reasons = [*_unlike_block(block), *_unlike_neurons(block, last=i == len(layers) - 1)]
-        reasons += [] if own else [*_unlike_synapse(block), *_unlike_norm(block)]
-        if reasons:
-            return f"layer {i + 1} {reasons[0]}"
+        if reason := _unlike_layer(block, x.device, own=own, last=i == len(layers) - 1):
+            return f"layer {i + 1} {reason}"
     return None
 
 
-def _unlike_block(block: Block) -> Iterator[str]:
-    """A fused block is a Block without hooks, whose dropout, if any, is on a dense layer and drawn by this process."""
-    if type(block) is not Block or any(m._forward_hooks or m._forward_pre_hooks for m in block.modules()):
-        yield "has a forward pass or hooks of its own"
+def _unlike_layer(block: Block, device: torch.device, *, own: bool, last: bool) -> str | None:
+    """Why a layer is not one of the chain; `own`: but for its neurons, its modules compute it."""
+    reasons = (_unlike_block(block, device), _unlike_neurons(block, device, last=last))
+    for found in reasons if own else (*reasons, _unlike_synapse(block), _unlike_norm(block)):
+        for reason in found:
+            return reason
+    return None
+
+
+def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
+    """A fused block is a Block of its own plain parts; its dropout, if any, is on a dense layer and of this process."""
+    norm = block.norm
+    parts = (
+        plain.changed(block, Block),
+        plain.changed_synapse(block.synapse, device),
+        None if norm is None else plain.changed_norm(norm, device),
+        plain.changed_dropout(block.dropout),
+    )
+    yield from (reason for reason in parts if reason)
+    yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
+    for module in (block.lif, *block.pools):
+        if plain.watched(module):
+            yield f"has a {type(module).__name__} with hooks of its own"
     if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
         yield "has dropout on a convolution"
     if block.dropout.p > 0 and block.dropout.shard is not None:
         yield "shares its dropout with other processes"
-    if block.synapse.weight.dtype != torch.float32:
-        yield f"has weights of {block.synapse.weight.dtype}"
 
 
-def _unlike_neurons(block: Block, *, last: bool) -> Iterator[str]:
+def _unlike_neurons(block: Block, device: torch.device, *, last: bool) -> Iterator[str]:
     """Neurons of a hidden layer are plain LIF with one threshold and one fixed decay; those of the last are any."""
     lif = block.lif
     if lif.backend != "auto":
@@ -63,39 +83,47 @@ def _unlike_neurons(block: Block, *, last: bool) -> Iterator[str]:
         if not isinstance(block.synapse, BinaryLinear):
             yield "is the last and not dense"
         return
-    if type(lif) is not LIF or lif.adaptation is not None or lif.beta.dim() or lif.beta.requires_grad:
-        yield "has recurrent, adaptive or learnt neurons"
-    if lif.theta.dim() or lif.theta_grad.dim():
-        yield "has a threshold for each neuron"
-    if lif.theta.requires_grad or lif.theta_grad.requires_grad:
-        yield "has a threshold that requires grad, which `lif` refuses"
+    if type(lif) is RecurrentLIF:
+        yield "has recurrent neurons"
+    if reason := plain.changed_neurons(lif, device):
+        yield reason
+    elif lif.beta.requires_grad or not is_ordinary(lif.beta, (), device):
+        yield "has learnt neurons, or a decay for each"
 
 
 def _unlike_synapse(block: Block) -> Iterator[str]:
     """A fused synapse is binary: dense without pools, or a plain convolution and at most one plain average pool."""
-    synapse = block.synapse
+    synapse, pools = block.synapse, block.pools
     if not synapse.binary or synapse.hardness is not None:
         yield "has real weights"
-    if len(block.pools) > (1 if isinstance(synapse, BinaryConv2d) else 0):
-        yield "has several pools"
-    if not all(is_plain_average(pool) for pool in block.pools):
-        yield "has other pools than a plain average"
-    if not isinstance(synapse, BinaryConv2d):
+    if synapse.clip is not None and not synapse.clip > 0:
+        yield f"clips gradients at {synapse.clip!r}"
+    if isinstance(synapse, BinaryLinear):
+        if len(pools):
+            yield "has pools behind a dense synapse"
         return
-    plain = synapse.stride == (1, 1) and synapse.dilation == (1, 1) and synapse.groups == 1
-    if not plain or synapse.padding not in ((0, 0), "valid") or synapse.bias is not None:
-        yield "has a convolution with stride, padding, dilation, groups or bias"
+    if len(pools) > 1:
+        yield "has several pools"
+    if any(plain.average_size(pool) is None for pool in pools):
+        yield "has other pools than a plain average"
+    yield from plain.unlike_convolution(synapse)
+    if synapse.bias is not None:
+        yield "has a convolution with bias"
 
 
 def _unlike_norm(block: Block) -> Iterator[str]:
-    """A fused batch norm has parameters and running averages, and its statistics in this process."""
+    """A fused batch norm is of a convolution, with parameters, running averages, and its statistics in this process."""
     norm = block.norm
     if norm is None:
         return
+    if isinstance(block.synapse, BinaryLinear):
+        yield "has a batch norm behind a dense synapse"
     if norm.shard is not None:
         yield "shares its statistics with other processes"
     if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:
         yield "has a batch norm without parameters, without running averages or with momentum 1"
+    elif not norm.running_mean.is_contiguous() or norm.running_var is None or not norm.running_var.is_contiguous():
+        yield "has running averages that do not lie in a row"
     if not norm.training and torch.is_grad_enabled():
         yield "has a batch norm in evaluation mode, and gradients are on"
 
@@ -217,6 +245,9 @@ def _link(block: Block, source: Grid) -> Link:
 
     weight, clip = block.synapse.weight.contiguous(), block.synapse.clip
     if isinstance(block.synapse, BinaryConv2d):
+        kernel = tuple(weight.shape[1:])
+        if kernel[0] != source.channels or kernel[1] > source.height or kernel[2] > source.width:
+            raise ValueError(f"fused: a convolution with kernels of {kernel} does not fit {source}")
         return Link(
             Synapse(source, weight.shape[0], weight.shape[2], weight.shape[3], _pool(block)), weight, None, clip
         )
@@ -237,7 +268,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         lif.beta,
         lif.theta,
         lif.theta_grad,
-        lif.slope,
+        float(lif.slope),
         lif.surrogate,
         quotient=1 if link is None else link.synapse.pool**2,
         bias=None if link is None else link.bias,
@@ -255,7 +286,8 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
     mean, var, momentum = norm.running_mean, norm.running_var, norm.momentum
     if mean is None or var is None or momentum is None:
         raise ValueError("fused: the batch norm must keep running averages")
-    return Norm(norm.weight, norm.bias, (mean, var), momentum, norm.eps, isinstance(norm, SharedBatchNorm2d))
+    weight, bias = norm.weight.contiguous(), norm.bias.contiguous()
+    return Norm(weight, bias, (mean, var), momentum, norm.eps, isinstance(norm, SharedBatchNorm2d))
 
 
 def _count_batches(layers: list[Block], steps: int) -> None:
@@ -279,7 +311,7 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
 
     shape = x.shape[1:]
     link, norm = _link(block, _source(0, [(shape[0], shape[1], shape[2])], [])), block.norm
-    parameters = None if norm is None else (norm.weight, norm.bias, norm.eps)
+    parameters = None if norm is None else (norm.weight.contiguous(), norm.bias.contiguous(), norm.eps)
     return attach(current, before.contiguous(), x, link.synapse, link.weight, link.clip, parameters)
 
 

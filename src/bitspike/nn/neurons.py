@@ -32,6 +32,15 @@ def as_number(where: str, name: str, value: object) -> float:
     raise TypeError(f"{where}: {name} must be a number, but is {value!r}")
 
 
+def _at_least_float32() -> torch.dtype:
+    """PyTorch's default, but never half precision: a rounded threshold is another one, and too coarse to anneal."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
+
+
+def _shown(value: Tensor) -> str:
+    return "?" if value.is_meta else f"{value.item():.4g}"
+
+
 def _positive(where: str, name: str, value: object) -> float:
     """A finite number > 0 as a Python float."""
     number = as_number(where, name, value)
@@ -148,16 +157,16 @@ class LIF(Checked):
         self.backend: Backend = backend
         theta = _positive(name, "theta", theta)
         for buffer in ("theta", "theta_grad"):
-            # Not of a half-precision default dtype: rounded, thresholds would flip spikes and stop annealing.
-            wide = torch.promote_types(torch.get_default_dtype(), torch.float32)
-            self.register_buffer(buffer, torch.tensor(theta, dtype=wide))
+            self.register_buffer(buffer, torch.tensor(theta, dtype=_at_least_float32()))
         self._own_beta(beta, learn_beta, neurons)
 
     def _own_beta(self, beta: float | Tensor, learn: bool, neurons: int | tuple[int, ...] | None) -> None:
         name = type(self).__name__
         if not isinstance(beta, Tensor):
             beta = as_number(name, "beta", beta)
-        values = torch.as_tensor(beta, dtype=torch.float32).detach().clone()
+        # Looked at where it is, or on the CPU: a layer may be made on a device that holds no values (meta).
+        device = beta.device if isinstance(beta, Tensor) else torch.device("cpu")
+        values = torch.as_tensor(beta, dtype=_at_least_float32(), device=device).detach().clone()
         if neurons is not None:
             shape = tuple(neurons) if isinstance(neurons, (tuple, list)) else (neurons,)
             if not all(isinstance(n, Integral) and n >= 1 for n in shape):
@@ -173,13 +182,15 @@ class LIF(Checked):
             raise ValueError(
                 f"{name}: beta must be in [0, 1], but is {beta!r}; it is the share of the membrane kept per step"
             )
-        if not learn:
-            self.register_buffer("_beta", values)
-            return
-        if seen and not ((values > 0) & (values < 1)).all():
+        if learn and seen and not ((values > 0) & (values < 1)).all():
             raise ValueError(
                 f"{name}: a learnt beta must start inside (0, 1), but is {beta!r}; at 0 or 1 its logit is infinite"
             )
+        if not isinstance(beta, Tensor):
+            values = values.to(torch.get_default_device())
+        if not learn:
+            self.register_buffer("_beta", values)
+            return
         self.beta_logit = nn.Parameter(values.logit())
 
     @property
@@ -253,11 +264,11 @@ class LIF(Checked):
 
     def extra_repr(self) -> str:
         beta = self.beta.detach()
-        decay = f"{beta.item():.4g}" if beta.numel() == 1 else f"[{beta.min():.4g}..{beta.max():.4g}]"
+        decay = _shown(beta) if beta.numel() == 1 or beta.is_meta else f"[{beta.min():.4g}..{beta.max():.4g}]"
         learnt = " (learnt)" if hasattr(self, "beta_logit") else ""
         adaptation = f", {self.adaptation}" if self.adaptation else ""
         return (
-            f"beta={decay}{learnt}, theta={self.theta.item():.4g}, slope={self.slope:.4g}, "
+            f"beta={decay}{learnt}, theta={_shown(self.theta)}, slope={self.slope:.4g}, "
             f"surrogate={self.surrogate!r}, surrogate_center={self.surrogate_center!r}{adaptation}"
         )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
+from bitspike.ops.available import transformed
 from bitspike.ops.averages import Averages
+from bitspike.ops.checks import is_ordinary
 from bitspike.ops.cpu import library
 from bitspike.ops.cpu.norm import step_norm as step_norm_c
 from bitspike.ops.step_norm import step_norm
@@ -18,6 +22,11 @@ class _BatchNorm(nn.BatchNorm2d):
     """What both kinds share: with a shard, statistics are those of the batch over all processes."""
 
     shard: Shard | None = None
+
+    def _pytorchs(self, x: Tensor) -> Tensor:
+        """PyTorch's batch norm, with time as a part of the batch."""
+        forward = super().forward
+        return _contiguous(lambda images: per_step(forward, images), x)
 
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
         """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; S moves of the running averages.
@@ -58,7 +67,7 @@ class StepBatchNorm2d(_BatchNorm):
         require_images("StepBatchNorm2d", x, self.num_features)
         momentum = _number(self.momentum)
         if not self.training and self.track_running_stats:
-            return per_step(super().forward, x)
+            return self._pytorchs(x)
         if self.shard is not None:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
@@ -74,9 +83,11 @@ class StepBatchNorm2d(_BatchNorm):
             return None
         averages = Averages(self.running_mean, self.running_var, momentum)
         out = None
+        if transformed() or not all(average is None or average.is_contiguous() for average in averages[:2]):
+            return None  # kernels write averages that lie in a row
         if library.usable(x):
             parts = (self.weight, self.bias, self.running_mean, self.running_var)
-            if all(part is None or part.dtype == torch.float32 for part in parts):
+            if all(part is None or is_ordinary(part, (self.num_features,), x.device) for part in parts):
                 out = step_norm_c(x, self.weight, self.bias, averages, self.eps)
         elif _parallel(x) and x[0].numel() > self.num_features:
             out = step_norm(x, self.weight, self.bias, averages, self.eps)
@@ -87,7 +98,8 @@ class StepBatchNorm2d(_BatchNorm):
     def _normalize(self, x: Tensor, momentum: float, steps: int) -> Tensor:
         if self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(steps)
-        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, momentum, self.eps)
+        parameters = (self.running_mean, self.running_var, self.weight, self.bias)
+        return _contiguous(lambda images: F.batch_norm(images, *parameters, True, momentum, self.eps), x)
 
 
 class SharedBatchNorm2d(_BatchNorm):
@@ -102,7 +114,16 @@ class SharedBatchNorm2d(_BatchNorm):
         if self.shard is not None and self.training:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
-        return per_step(super().forward, x)
+        return self._pytorchs(x)
+
+
+def _contiguous(norm: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`norm(x)`, whose input and incoming gradient are contiguous.
+
+    Where one of them is a single image whose channels lie side by side, PyTorch's gradient is wrong (torch 2.13, CPU).
+    The view makes the gradient contiguous as it passes: to become one row, it is copied.
+    """
+    return norm(x.contiguous()).flatten().view(x.shape)
 
 
 def _parallel(x: Tensor) -> bool:

@@ -38,8 +38,8 @@ _SYNAPSE_CHECKS = {**BINARY_CHECKS, "hardness": _hardness}
 
 
 def per_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A function of images `[B, C, H, W]` on those, or on each step of `[T, B, C, H, W]`."""
-    if x.dim() == 4:
+    """A function of images `[B, C, H, W]` or rows `[B, N]` on those, or on each step of `[T, B, ...]`."""
+    if x.dim() in (2, 4):
         return function(x)
     flat = function(x.flatten(0, 1))
     return flat.view(*x.shape[:2], *flat.shape[1:])

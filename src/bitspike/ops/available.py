@@ -37,10 +37,17 @@ def _missing(device: torch.device) -> str | None:
     return f"the tensors are on {device}, not on a GPU"
 
 
+def transformed() -> bool:
+    """Whether a transform of torch.func is at work: tensors are then stand-ins, whose memory nobody may read."""
+    return bool(torch._C._are_functorch_transforms_active())  # as torch.autograd.Function asks
+
+
 def no_fused_kernels(device: torch.device) -> str | None:
     """Why fused kernels do not run on `device`; None where they do. Another BITSPIKE_BACKEND than auto forbids them."""
     if (forced := os.environ.get("BITSPIKE_BACKEND") or "auto") != "auto":
         return f"BITSPIKE_BACKEND asks for {forced!r}"
+    if transformed():
+        return "a transform of torch.func is at work"
     return _missing(device)
 
 

@@ -9,6 +9,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import transformed
+
 
 def require_steps(where: str, steps: int) -> None:
     """A whole number >= 1."""
@@ -68,9 +70,14 @@ def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.
     return tensor
 
 
+def hidden(values: Tensor) -> bool:
+    """Whether values cannot be looked at: on a GPU that waits for the device, under torch.func there are none."""
+    return values.is_cuda or values.is_meta or transformed()
+
+
 def require_beta(beta: Tensor) -> None:
-    """Decays in [0, 1]; not looked at on a GPU, where looking waits for the device."""
-    if beta.is_cuda:
+    """Decays in [0, 1]; values are looked at where that can be."""
+    if hidden(beta):
         return
     bad = ~((beta >= 0) & (beta <= 1))
     if bad.any():
@@ -81,13 +88,13 @@ def require_beta(beta: Tensor) -> None:
 
 
 def require_theta(name: str, theta: Tensor) -> None:
-    """Thresholds > 0 and without gradient; values are not looked at on a GPU."""
+    """Thresholds > 0 and without gradient; values are looked at where that can be."""
     if theta.requires_grad:
         raise ValueError(
             f"lif: {name} must not require grad: thresholds follow a schedule and get no gradient; "
             "pass theta.detach(), or learn beta instead"
         )
-    if theta.is_cuda:
+    if hidden(theta):
         return
     bad = ~((theta > 0) & theta.isfinite())
     if bad.any():
@@ -158,6 +165,17 @@ def require_state(name: str, value: Tensor | None, shape: torch.Size, device: to
             f"lif: state.{name} has shape {list(value.shape)} but one step of the current is {list(shape)}; "
             "a state continues a call on the same batch (pass state=None to start at rest)"
         )
+
+
+def is_ordinary(value: object, shape: tuple[int, ...], device: torch.device) -> bool:
+    """Whether compiled kernels may read `value`: a float32 tensor of `shape`, on `device`, and no subclass of one."""
+    return (
+        (type(value) is Tensor or type(value) is torch.nn.Parameter)
+        and value.dtype == torch.float32
+        and value.shape == shape
+        and value.device == device
+        and value.layout == torch.strided
+    )
 
 
 class NotFiniteError(ValueError):

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from bitspike.ops.first_order import first_order
 
 
 def pooled_kernel(weight: Tensor, size: int) -> Tensor:
@@ -42,6 +43,7 @@ def _convolve(x: Tensor, kernel: Tensor, bias: Tensor | None, stride: int) -> Te
     return out
 
 
+@first_order
 class _Convolution(torch.autograd.Function):
     """conv2d, with TF32 in its backward pass: cuDNN's float32 gradient of the image takes most of a step otherwise."""
 
@@ -52,7 +54,6 @@ class _Convolution(torch.autograd.Function):
         return F.conv2d(x, kernel, bias, stride)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, kernel = ctx.saved_tensors
         stride, none, wanted = [ctx.stride] * 2, [0, 0], list(ctx.needs_input_grad[:3])

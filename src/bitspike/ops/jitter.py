@@ -56,7 +56,7 @@ def factors(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> Tens
 @cache
 def levels(contrast: float, device: torch.device) -> Tensor:
     """The factors, `[LEVELS]` float32; kept, so that a CUDA graph finds them where they were."""
-    return torch.linspace(1 - contrast, 1 + contrast, LEVELS, dtype=torch.float64).float().to(device)
+    return torch.linspace(1 - contrast, 1 + contrast, LEVELS, dtype=torch.float64, device="cpu").float().to(device)
 
 
 def jittered(images: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops import checks
+from bitspike.ops.available import transformed
 from bitspike.ops.surrogate import Surrogate, require_surrogate
 
 Backend = Literal["auto", "reference", "torch", "c", "triton"]
@@ -130,7 +131,7 @@ def lif(
     with torch.autocast(current.device.type, enabled=False):
         output = _backend(backend, scan)(scan)
     # Whatever is not finite stays so to the last step, so one step in T is enough to look at.
-    if not current.is_cuda and not output.state.membrane.isfinite().all():
+    if not checks.hidden(current) and not output.state.membrane.isfinite().all():
         checks.explain_not_finite(scan.current, scan.static, scan.recurrent)
     return output
 
@@ -141,6 +142,13 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
     origin = "backend"
     if name == "auto" and (forced := os.environ.get("BITSPIKE_BACKEND")):
         name, origin = forced, "backend (from BITSPIKE_BACKEND)"
+    if transformed() and name != "reference":
+        if name != "auto":
+            raise ValueError(
+                f"lif: {origin} {name!r} cannot run within a transform of torch.func (grad, vmap, jvp, ...); "
+                "use 'reference' or 'auto'"
+            )
+        name = "reference"
     fast = {"c": (lif_c.refusal, lif_c.run), "triton": (lif_triton.refusal, lif_triton.run)}
     if name == "auto":
         best = "triton" if scan.current.is_cuda else "c"

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import float32, pool
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import CODES, Surrogate
@@ -92,6 +92,7 @@ class Form(NamedTuple):
     keep_membrane: bool
 
 
+@first_order
 class _LIF(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> tuple[Tensor, Tensor | None, Tensor]:
@@ -110,7 +111,6 @@ class _LIF(torch.autograd.Function):
         return spikes, membrane, last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         tensors, form = saved_tensors(ctx), ctx.form
         given = [g if g is None else g.contiguous() for g in grads]

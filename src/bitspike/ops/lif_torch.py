@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import GRADS, Surrogate
@@ -39,6 +39,7 @@ class _Form(NamedTuple):
     keep_membrane: bool
 
 
+@first_order
 class _LIF(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> tuple[Tensor | None, ...]:
@@ -76,7 +77,6 @@ class _LIF(torch.autograd.Function):
         return spikes, us if form.keep_membrane else None, *state
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         beta, u0, z0, recurrent, center, us, zs, levels = saved_tensors(ctx)
         form: _Form = ctx.form

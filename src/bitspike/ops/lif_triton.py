@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.available import OLDEST
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif import LIFOutput, LIFState, Scan
 from bitspike.ops.saved import saved_tensors
 from bitspike.ops.surrogate import Surrogate
@@ -112,6 +112,7 @@ class Form(NamedTuple):
         return float(self.rho), float(1 - self.rho), float(self.strength)  # a kernel takes 1 for a whole number
 
 
+@first_order
 class _LIF(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> tuple[Tensor | None, ...]:
@@ -155,7 +156,6 @@ class _LIF(torch.autograd.Function):
         return spikes, membrane, *last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         beta, surrogate, before, current, theta, center, u0, z0 = saved_tensors(ctx)
         form: Form = ctx.form

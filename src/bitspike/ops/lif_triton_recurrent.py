@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif_triton import Form, float32, launch, period_of, plain, rows_of
 from bitspike.ops.saved import saved_tensors
 
@@ -15,6 +15,7 @@ _ROWS = 16  # samples a program: the least that Triton multiplies
 _DEPTH = 32  # neurons a product takes at a time
 
 
+@first_order
 class RecurrentLIF(torch.autograd.Function):
     """Eq. 1-2 with z[t-1] @ recurrent.T added to the current `[T, ..., N]`."""
 
@@ -59,7 +60,6 @@ class RecurrentLIF(torch.autograd.Function):
         return spikes, membrane, u_last, z_last, a_last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         beta, recurrent, z0, spikes, surrogate, before = saved_tensors(ctx)
         form: Form = ctx.form

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.averages import Averages
+from bitspike.ops.first_order import first_order
 
 _OVER = (1, 3, 4)  # what a step's statistics are taken over: batch, height, width
 
@@ -41,6 +41,7 @@ def _fit_kernels(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages) ->
     return small and averages.momentum < 1 and all(part is None or part.dtype == torch.float32 for part in parts)
 
 
+@first_order
 class _StepNorm(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -57,7 +58,6 @@ class _StepNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, inverse = ctx.saved_tensors
         if ctx.kernels:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.checks import hidden
 
 
 def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: float = 0.2) -> Tensor:
@@ -132,8 +133,7 @@ def _check_fit(where: str, spikes: Tensor, labels: Tensor) -> None:
             f"{where}: labels must be whole numbers of shape [{batch}], one a sample, "
             f"but are {labels.dtype} of shape {list(labels.shape)}"
         )
-    # a GPU's labels are not read: that would wait for it
-    if not labels.is_cuda and batch and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+    if not hidden(labels) and batch and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise ValueError(
             f"{where}: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
         )

@@ -48,10 +48,10 @@ class Plan:
         places = self._columns(table)
         places[0].copy_(padded.view(self.iterations, self.batch))
         if keys is not None:
-            places[1].copy_(torch.tensor(keys))
-        places[2].copy_(torch.tensor(steps))
-        places[3].copy_(torch.tensor(rates, dtype=torch.float64))
-        places[4].copy_(torch.tensor(values, dtype=torch.float64))
+            places[1].copy_(torch.tensor(keys, device="cpu"))
+        places[2].copy_(torch.tensor(steps, device="cpu"))
+        places[3].copy_(torch.tensor(rates, dtype=torch.float64, device="cpu"))
+        places[4].copy_(torch.tensor(values, dtype=torch.float64, device="cpu"))
         self._table.copy_(table)
 
     def seek(self, iteration: int) -> None:

@@ -59,7 +59,7 @@ def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int,
 def calibration_rows(samples: int, count: int, seed: int) -> Tensor:
     """The first `count` rows of one order of all samples, drawn from the run's seed."""
     generator = torch.Generator().manual_seed(mixed(seed, "recalibrate"))
-    return torch.randperm(samples, generator=generator)[:count]
+    return torch.randperm(samples, generator=generator, device="cpu")[:count]
 
 
 def _minibatch(samples: Samples) -> int:

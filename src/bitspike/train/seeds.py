@@ -17,4 +17,4 @@ def mixed(seed: int, purpose: str, index: int = 0) -> int:
 def order(samples: int, repeat: int, seed: int, epoch: int) -> Tensor:
     """The rows of an epoch: `repeat` passes over all samples, each shuffled."""
     generator = torch.Generator().manual_seed(mixed(seed, "order", epoch))
-    return torch.cat([torch.randperm(samples, generator=generator) for _ in range(repeat)])
+    return torch.cat([torch.randperm(samples, generator=generator, device="cpu") for _ in range(repeat)])

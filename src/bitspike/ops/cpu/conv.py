@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import pool
 from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Packed, pack
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif_c import address
 
 _COUNTS = ("images", "channels", "sites", "outputs", "places", "taps", "columns")
@@ -43,11 +43,15 @@ class _Geometry(NamedTuple):
     pairs: Tensor  # [.., 2] int32: place, tap
 
 
+def _reached(outputs: int, taps: int, stride: int) -> Tensor:
+    """The rows (or columns) of the input that each of the output reaches, `[outputs, taps]`."""
+    return stride * torch.arange(outputs, device="cpu")[:, None] + torch.arange(taps, device="cpu")
+
+
 @lru_cache(maxsize=64)
 def _geometry(height: int, width: int, taps_y: int, taps_x: int, stride: int) -> _Geometry:
     out_y, out_x = (height - taps_y) // stride + 1, (width - taps_x) // stride + 1
-    y = stride * torch.arange(out_y)[:, None] + torch.arange(taps_y)  # [out_y, taps_y]
-    x = stride * torch.arange(out_x)[:, None] + torch.arange(taps_x)
+    y, x = _reached(out_y, taps_y, stride), _reached(out_x, taps_x, stride)
     site = y[:, None, :, None] * width + x[None, :, None, :]  # [out_y, out_x, taps_y, taps_x]
     order = site.flatten().argsort(stable=True)
     taps = taps_y * taps_x
@@ -78,6 +82,7 @@ def conv_pool(x: Tensor, signs: Tensor, size: int = 1) -> Tensor | None:
     return out
 
 
+@first_order
 class _ConvPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, folded: Tensor, packed: Packed, size: int) -> Tensor:
@@ -92,7 +97,6 @@ class _ConvPool(torch.autograd.Function):
         return current
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         folded, bits, values = ctx.saved_tensors
         grad = grads[0].contiguous()
@@ -100,7 +104,8 @@ class _ConvPool(torch.autograd.Function):
         workers = _threads(layer)
         x = weight = None
         if ctx.needs_input_grad[1]:
-            parts = torch.zeros(workers, *folded.permute(1, 2, 3, 0).shape[:3], layer.columns, dtype=torch.float64)
+            size = (workers, *folded.permute(1, 2, 3, 0).shape[:3], layer.columns)
+            parts = torch.zeros(size, dtype=torch.float64, device="cpu")
             failed = kernels().conv_weight_gradient(
                 ctypes.byref(layer), workers, grad.data_ptr(), workers, parts.data_ptr()
             )

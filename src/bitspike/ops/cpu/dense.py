@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.cpu.library import kernels, succeed
 from bitspike.ops.cpu.packed import Draw, Packed, pack
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif import LIFOutput, LIFState
 from bitspike.ops.lif_c import CGradients, CScan, Form, address, describe, threads
 from bitspike.ops.saved import saved_tensors
@@ -88,12 +88,13 @@ def dense(
     return LIFOutput(spikes, membrane, LIFState(last, spikes[-1].clone()))
 
 
+@first_order
 class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, signs: Tensor, bias: Tensor | None, *rest: Any) -> tuple[Tensor | None, ...]:
         *scanned, form, packed, mask = rest
         columns = -(-(signs.shape[0] + 32) // 64) * 64 - 32  # never a power of two, whose rows would share cache sets
-        weight = torch.empty(signs.shape[1], columns, dtype=torch.int16)
+        weight = torch.empty(signs.shape[1], columns, dtype=torch.int16, device="cpu")
         held = signs.contiguous()
         kernels().dense_weight(held.data_ptr(), *signs.shape, columns, _threads(form), weight.data_ptr())
         padded = None if bias is None else F.pad(bias, (0, columns - signs.shape[0]))
@@ -110,7 +111,6 @@ class _Dense(torch.autograd.Function):
         return spikes, membrane, last
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         signs, weight, padded, *scanned, bits, values, kept = saved_tensors(ctx)
         form, (outputs, inputs) = ctx.form, signs.shape

@@ -10,6 +10,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import transformed
+from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif_c import CGradients
 from bitspike.ops.surrogate import CODES
 
@@ -60,9 +62,9 @@ def usable(x: Tensor, backend: str = "auto") -> bool:
     """Whether a layer whose neurons ask for `backend` may run in C on `x`: only "auto", float32, on the CPU."""
     if os.environ.get("BITSPIKE_BACKEND", "auto") not in ("", "auto") or backend != "auto":
         return False
-    if x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+    if not is_ordinary(x, x.shape, x.device) or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
-    return x.numel() > 0 and library() is not None
+    return x.numel() > 0 and library() is not None and not transformed()
 
 
 def succeed(name: str, failed: int) -> None:

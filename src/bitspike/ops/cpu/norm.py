@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.averages import Averages
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.cpu.library import kernels
+from bitspike.ops.first_order import first_order
 from bitspike.ops.lif_c import address
 
 _ALONE = 1 << 14  # values below which a second thread costs more than it saves
@@ -42,9 +42,9 @@ def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: 
 @cache
 def _fused() -> bool | None:
     """Whether PyTorch's batch norm on this machine fuses multiply and add; None if its bits are like neither."""
-    g = torch.Generator().manual_seed(0)
-    x = torch.randn(2, 3, 19, 5, 5, generator=g) * 3 + 1
-    weight, bias, mean, spread = torch.randn(4, 19, generator=g).unbind()
+    here: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float32, "device": "cpu"}
+    x = torch.randn(2, 3, 19, 5, 5, **here) * 3 + 1
+    weight, bias, mean, spread = torch.randn(4, 19, **here).unbind()
     with torch.no_grad():
         means, spreads = mean.clone(), spread.square()
         wanted = torch.stack([F.batch_norm(step, means, spreads, weight, bias, True, 0.1, 1e-5) for step in x])
@@ -56,6 +56,7 @@ def _fused() -> bool | None:
     return None
 
 
+@first_order
 class _StepNorm(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -72,12 +73,11 @@ class _StepNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, inverse = ctx.saved_tensors
         grad = grads[0].contiguous()
         out = pool.empty(x.shape)
-        each = torch.empty(2, *mean.shape, dtype=torch.float64)
+        each = torch.empty(2, *mean.shape, dtype=torch.float64, device="cpu")
         layer = _layer(x, weight, bias, *ctx.form)
         kernels().norm_backward(
             ctypes.byref(layer), _threads(x), *map(address, (grad, mean, inverse, out, each[0], each[1]))

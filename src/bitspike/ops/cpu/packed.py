@@ -64,7 +64,7 @@ def draw(p: float, key: Tensor, layer: int, first_place: int = 0) -> Draw:
 
 def keep_mask(shape: tuple[int, ...], draws: Draw) -> Tensor:
     """As ops.dropout.keep_mask, in C: uint8 `[T, B, ...]`, 1 where kept."""
-    kept = torch.empty(shape, dtype=torch.uint8)
+    kept = torch.empty(shape, dtype=torch.uint8, device="cpu")
     places = torch.Size(shape[1:]).numel()
     kernels().dropout_mask(ctypes.byref(draws), shape[0], places, torch.get_num_threads(), kept.data_ptr())
     return kept

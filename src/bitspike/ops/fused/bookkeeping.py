@@ -34,7 +34,7 @@ def gather_images(
 ) -> tuple[Tensor, Tensor]:
     """values[rows] / 255 in float32, jittered, and labels[rows], of uint8 images `[N, ...]`."""
     values, labels, rows = values.contiguous(), labels.contiguous(), rows.contiguous()
-    images = torch.empty(len(rows), *values.shape[1:], device=values.device)
+    images = torch.empty(len(rows), *values.shape[1:], dtype=torch.float32, device=values.device)
     chosen = torch.empty(len(rows), dtype=labels.dtype, device=labels.device)
     if len(rows):
         size, (height, width) = values[0].numel(), values.shape[-2:]

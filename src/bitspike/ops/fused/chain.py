@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import dense
 from bitspike.ops.fused.aside import Aside
 from bitspike.ops.fused.geometry import WORD, Grid, Synapse
@@ -85,6 +85,7 @@ def _tensors(chain: Chain) -> list[Tensor | None]:
     return found
 
 
+@first_order
 class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chain: Chain, learning: bool, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
@@ -106,7 +107,6 @@ class _Chain(torch.autograd.Function):
         return current, *bits
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         entry = saved_tensors(ctx)[0]  # looks whether anything was written over since
         chain: Chain = ctx.chain
@@ -200,7 +200,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
     if isinstance(folded, Tensor):
         out = dense.product(source, folded)[:, : shape[-1]]
         return (out if link.bias is None else out + link.bias).view(shape)
-    out = torch.empty(chain.steps * chain.batch, shape[-1], device=source.device)
+    out = torch.empty(chain.steps * chain.batch, shape[-1], dtype=torch.float32, device=source.device)
     product(source.view(len(out), -1), folded, link.synapse, out, bias=link.bias, divide=link.synapse.pool > 1)
     return out.view(shape)
 

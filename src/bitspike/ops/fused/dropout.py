@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitspike.ops.dropout import dropped_below
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import dropout_kernels as kernels
 
 
@@ -18,6 +18,7 @@ def dropout(x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
     return out
 
 
+@first_order
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
@@ -26,7 +27,6 @@ class _Dropout(torch.autograd.Function):
         return _drop(x, p, key, layer)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (key,) = ctx.saved_tensors
         return _drop(grads[0], ctx.p, key, ctx.layer), None, None, None

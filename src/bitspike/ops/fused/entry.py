@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from triton import next_power_of_2
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import norm_kernels
 from bitspike.ops.fused.geometry import Synapse
 from bitspike.ops.fused.products import weight_grad
@@ -30,6 +30,7 @@ def attach(
     return out
 
 
+@first_order
 class _Entry(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Tensor:
@@ -39,7 +40,6 @@ class _Entry(torch.autograd.Function):
         return same
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         before, x, weight, gamma = ctx.saved_tensors
         grad, of_gamma, of_beta = _rows(grads[0].contiguous(), before, gamma, ctx.eps)
@@ -54,11 +54,11 @@ def _rows(
     batch, channels, height, width = grad.shape
     if gamma is None:
         return grad.permute(0, 2, 3, 1).contiguous().view(-1, channels), None, None
-    rows = torch.empty(batch * height * width, channels, device=grad.device)
+    rows = torch.empty(batch * height * width, channels, dtype=torch.float32, device=grad.device)
     of_gamma, of_beta = torch.empty_like(gamma), torch.empty_like(gamma)
     parts = min(64, -(-len(rows) // 1024))
     share = -(-len(rows) // parts)
-    sums = torch.empty(4, parts, channels, device=grad.device)
+    sums = torch.empty(4, parts, channels, dtype=torch.float32, device=grad.device)
     shape = {"CHANNELS": channels, "PLACES": height * width, "PARTS": parts}
     norm_kernels._plain_sums_kernel[(channels, parts)](grad, before, sums, len(rows), share, **shape, BLOCK=1024)
     norm_kernels._plain_apply_kernel[(-(-len(rows) // 64),)](

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from triton import next_power_of_2
 
+from bitspike.ops.first_order import first_order
 from bitspike.ops.fused import loss_kernels as kernels
 from bitspike.ops.fused.numbers import on
 
@@ -25,12 +25,13 @@ def count_loss(spikes: Tensor, labels: Tensor, on: int, off: int) -> tuple[Tenso
     return loss, rights
 
 
+@first_order
 class _CountLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spikes: Tensor, labels: Tensor, on_target: int, off: int) -> tuple[Tensor, Tensor]:
         steps, batch, classes = spikes.shape
-        losses, rights = torch.empty(2, batch, device=spikes.device)
-        grads = torch.empty(batch, classes, device=spikes.device)
+        losses, rights = torch.empty(2, batch, dtype=torch.float32, device=spikes.device)
+        grads = torch.empty(batch, classes, dtype=torch.float32, device=spikes.device)
         with on(spikes):
             kernels._count_loss_kernel[(batch,)](
                 spikes.contiguous(), labels.contiguous(), losses, rights, grads, steps, batch * classes, on_target, off,
@@ -43,7 +44,6 @@ class _CountLoss(torch.autograd.Function):
         return losses.sum(), rights
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (by_count,) = ctx.saved_tensors
         return (by_count * grads[0]).expand(ctx.steps, *by_count.shape), None, None, None

@@ -56,7 +56,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normal
     kernels._sums_kernel[(steps, parts, -(-stride // block))](
         current, sums, rows, share, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
     )
-    mean, scale, inverse = torch.empty(3, steps, stride, device=current.device)
+    mean, scale, inverse = torch.empty(3, steps, stride, dtype=torch.float32, device=current.device)
     running = norm.running or (norm.weight, norm.weight)
     few = at_once(4, 64)
     kernels._finish_kernel[(-(-stride // few),)](
@@ -84,12 +84,12 @@ def norm_backward(
     steps, rows, stride = current.shape
     parts, share = _parts(rows)
     block = _channels(stride)
-    sums = torch.empty(2, steps, parts, stride, device=grad.device)
+    sums = torch.empty(2, steps, parts, stride, dtype=torch.float32, device=grad.device)
     kernels._grad_sums_kernel[(steps, parts, -(-stride // block))](
         grad, current, normalizer.mean, sums, rows, share,
         QUOTIENT=quotient, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block,
     )  # fmt: skip
-    totals = torch.empty(2, steps, stride, device=grad.device)
+    totals = torch.empty(2, steps, stride, dtype=torch.float32, device=grad.device)
     weight_grad, bias_grad = torch.empty_like(norm.weight), torch.empty_like(norm.bias)
     few = at_once(4, 64)
     kernels._gather_kernel[(-(-stride // few),)](

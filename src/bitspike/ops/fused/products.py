@@ -88,9 +88,11 @@ def _offsets(synapse: Synapse, size: int, device: torch.device) -> Tensor:
     """Of each k = (channel, row, column) of the folded kernel in a sample `[C, H, W]`; made once a network."""
     if (synapse, device) not in _known_offsets:
         source = synapse.source
-        c, y, x = (torch.arange(size) for size in (source.channels, synapse.kernel_height, synapse.kernel_width))
+        c, y, x = (
+            torch.arange(n, device=device) for n in (source.channels, synapse.kernel_height, synapse.kernel_width)
+        )
         at = (c[:, None, None] * source.height + y[:, None]) * source.width + x
-        _known_offsets[synapse, device] = F.pad(at.flatten().int(), (0, size - at.numel())).to(device)
+        _known_offsets[synapse, device] = F.pad(at.flatten().int(), (0, size - at.numel()))
     return _known_offsets[synapse, device]
 
 
@@ -175,8 +177,8 @@ def weight_grad(
         parts = max(1, min(64, (264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
     share = padded(-(-places // parts), tiles.m)
     parts = -(-places // share)
-    partial = torch.empty(parts, n, words * WORD, device=grad.device)
-    sums = torch.empty(parts, n, device=grad.device) if bias else partial
+    partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
+    sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
     exact = source.dtype == torch.float32
     kernels._weight_bwd_kernel[(tall, wide, parts)](
         grad, source, source if bits else _offsets(synapse, words * WORD, grad.device), partial, sums,
@@ -196,7 +198,7 @@ def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
 
 def signs(weight: Tensor) -> Tensor:
     """-1 or +1 by sign in one kernel; its plain definition is `binarize`."""
-    out = torch.empty(weight.shape, device=weight.device)
+    out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(1024)
     with on(weight):
         weight_kernels._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
@@ -207,7 +209,7 @@ def unfold(
     partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
 ) -> Tensor:
     """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
-    out = torch.empty(weight.shape, device=weight.device)
+    out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(32)
     weight_kernels._unfold_kernel[(-(-weight.numel() // block),)](
         partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],

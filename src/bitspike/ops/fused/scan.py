@@ -76,7 +76,7 @@ def scan_forward(
 def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
     """Spikes of each neuron for each sample, `[B, neurons]` float32, from bits `[T * B, words]`."""
     batch = len(bits) // steps
-    counts = torch.empty(batch, grid.neurons, device=bits.device)
+    counts = torch.empty(batch, grid.neurons, dtype=torch.float32, device=bits.device)
     total = counts.numel()
     with on(bits):
         kernels._count_kernel[(-(-total // 128),)](bits, counts, steps, total, BLOCK=128, T_BLOCK=16)
@@ -88,7 +88,11 @@ def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Te
     steps, batch = surrogate.shape[:2]
     total = batch * neurons.grid.neurons
     out = torch.empty_like(surrogate)
-    sums = torch.empty(batch, neurons.grid.neurons, device=grad.device) if neurons.bias is not None else None
+    sums = (
+        torch.empty(batch, neurons.grid.neurons, dtype=torch.float32, device=grad.device)
+        if neurons.bias is not None
+        else None
+    )
     block, warps = _blocks(total)
     kernels._scan_bwd_kernel[(-(-total // block),)](
         grad, surrogate, out, out if sums is None else sums, neurons.theta if neurons.key is None else neurons.key,
@@ -100,7 +104,7 @@ def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Te
 
 def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int) -> Tensor:
     """The gradient of a current `[B, C, H, W]` that is constant in time."""
-    out = torch.empty(current.shape, device=current.device)
+    out = torch.empty(current.shape, dtype=torch.float32, device=current.device)
     total = len(current) * neurons.grid.neurons
     block, warps = _blocks(total)
     kernels._static_bwd_kernel[(-(-total // block),)](

@@ -1,0 +1,135 @@
+"""What fast paths take for a plain layer: the CPU's and the GPU's ask the same, and are told why one is not.
+
+A fast path reads a layer's numbers instead of calling its modules. Whatever such a call would do beside what its class
+says (hooks, a forward pass of its own, another class) needs the modules. A reason completes the sentence "layer 1 ...".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from bitspike.nn.dropout import Dropout
+from bitspike.nn.neurons import LIF
+from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
+from bitspike.ops.checks import is_ordinary
+from bitspike.ops.surrogate import GRADS
+
+_METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths go without
+
+
+def watched(module: nn.Module) -> bool:
+    """Whether hooks, its own or those on every module, wait for a call of the module, which must then happen."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or torch_module._global_forward_hooks
+        or torch_module._global_forward_pre_hooks
+        or torch_module._global_backward_hooks
+        or torch_module._global_backward_pre_hooks
+    )
+
+
+def redefined(module: nn.Module, *kinds: type[nn.Module]) -> str | None:
+    """Why a call of `module` may compute something else than one of `kinds` does."""
+    if type(module) not in kinds:  # a parametrized module has a class of its own, too
+        found = f"{type(module).__module__}.{type(module).__qualname__}"
+        return f"has a {found} in place of a {' or '.join(kind.__name__ for kind in kinds)}"
+    if not _METHODS.isdisjoint(module.__dict__):
+        return f"has a {type(module).__name__} with a forward pass of its own"
+    return None
+
+
+def changed(module: nn.Module, *kinds: type[nn.Module]) -> str | None:
+    """Why a call of `module` may do something else than a call of one of `kinds`."""
+    if reason := redefined(module, *kinds):
+        return reason
+    return f"has a {type(module).__name__} with hooks of its own" if watched(module) else None
+
+
+def changed_synapse(synapse: nn.Module, device: torch.device) -> str | None:
+    """Why it is not one of ours with the weight and bias it was made with, in float32 on the input's device."""
+    if reason := changed(synapse, BinaryLinear, BinaryConv2d):
+        return reason
+    shape: tuple[int, ...]
+    if isinstance(synapse, BinaryConv2d):
+        shape = (synapse.out_channels, synapse.in_channels // synapse.groups, *synapse.kernel_size)
+    else:
+        shape = (synapse.out_features, synapse.in_features)  # type: ignore[assignment]
+    # From the dictionary, here and below: every forward pass asks, and attributes of modules are slow to read.
+    weight, bias = synapse._parameters.get("weight"), synapse._parameters.get("bias", synapse)
+    if not is_ordinary(weight, shape, device):
+        return f"has weights of {_described(weight)}"
+    if bias is not None and not is_ordinary(bias, shape[:1], device):
+        return f"has a bias of {_described(bias)}"
+    return None
+
+
+def changed_norm(norm: nn.Module, device: torch.device) -> str | None:
+    """Why it is not one of our batch norms with parameters and averages that kernels may read and write."""
+    if reason := changed(norm, StepBatchNorm2d, SharedBatchNorm2d):
+        return reason
+    shape: tuple[int, ...] = (norm.num_features,)  # type: ignore[assignment]
+    for name, part in (*norm._parameters.items(), *norm._buffers.items()):
+        if part is not None and name != "num_batches_tracked" and not is_ordinary(part, shape, device):
+            return f"has a batch norm with a {name} of {_described(part)}"
+    return None
+
+
+def changed_dropout(dropout: nn.Module) -> str | None:
+    """Why it is not our dropout with a share in [0, 1)."""
+    if reason := changed(dropout, Dropout):
+        return reason
+    return None if 0 <= dropout.p < 1 else f"has a dropout of {dropout.p}"  # type: ignore[operator]
+
+
+def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:
+    """Why it is not LIF with one threshold for all, which nobody trains, and numbers that `lif` would take."""
+    if reason := changed(lif, LIF):
+        return reason
+    assert isinstance(lif, LIF)
+    if lif.adaptation is not None:
+        return "has adaptive neurons"
+    if type(lif.slope) not in (int, float) or not 0 < lif.slope < math.inf or lif.surrogate not in GRADS:
+        return f"has a surrogate {lif.surrogate!r} of slope {lif.slope!r}"
+    for name, theta in (
+        ("threshold", lif._buffers.get("theta")),
+        ("surrogate's center", lif._buffers.get("theta_grad")),
+    ):
+        if theta is not None and theta.dim():
+            return f"has a {name} for each neuron"
+        if theta is None or not is_ordinary(theta, (), device) or theta.requires_grad:
+            return f"has a {name} of {_described(theta)}"
+    return None
+
+
+def unlike_convolution(conv: BinaryConv2d) -> Iterator[str]:
+    """A plain one moves place by place over the image as it is."""
+    plain = (conv.stride, conv.dilation, conv.groups) == ((1, 1), (1, 1), 1)
+    if not plain or conv.padding not in ((0, 0), "valid"):
+        yield "has a convolution with stride, padding, dilation or groups"
+
+
+def average_size(pool: nn.Module) -> int | None:
+    """The size of a plain pool, an average of squares next to each other; None for any other, and if it is watched."""
+    if changed(pool, nn.AvgPool2d):
+        return None
+    assert isinstance(pool, nn.AvgPool2d)
+    size = pool.kernel_size
+    if not isinstance(size, int) or pool.ceil_mode or pool.divisor_override is not None:
+        return None
+    return size if pool.stride == size and pool.padding == 0 else None
+
+
+def _described(tensor: object) -> str:
+    if not isinstance(tensor, Tensor):
+        return "another kind"  # a plain attribute in the place of a parameter
+    learnt = ", trained" if tensor.requires_grad else ""
+    return f"{tensor.dtype} {list(tensor.shape)} on {tensor.device}{learnt}"

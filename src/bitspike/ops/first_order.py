@@ -1,0 +1,69 @@
+"""Autograd functions whose backward pass is written by hand: right gradients, that cannot be differentiated again."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+_Function = TypeVar("_Function", bound=type[torch.autograd.Function])
+
+
+def first_order(function: _Function) -> _Function:
+    """A class of functions of `ops` whose gradient has no gradient: asking for one is an error, never a wrong number.
+
+    PyTorch's own `once_differentiable` raises only where the incoming gradient requires grad. A gradient depends on the
+    function's inputs as well, and without a graph to them a second derivative would lack their part without a word.
+    """
+    forward, backward = function.forward, function.backward
+
+    @wraps(forward)
+    def linked_forward(ctx: Any, *args: Any) -> Any:
+        learnt = [arg for arg in args if isinstance(arg, Tensor) and arg.requires_grad]
+        if learnt:
+            with torch.enable_grad():
+                ctx.link = _Link.apply(*learnt)
+        return forward(ctx, *args)
+
+    @wraps(backward)
+    def final_backward(ctx: Any, *grads: Tensor | None) -> Any:
+        with torch.no_grad():
+            found = backward(ctx, *grads)
+        if not torch.is_grad_enabled():  # it is with create_graph=True alone
+            return found
+        given = [grad for grad in grads if grad is not None and grad.requires_grad]
+        tensors = [tensor for tensor in found if tensor is not None]
+        final = iter(_Final.apply(len(tensors), *tensors, ctx.link, *given))
+        return tuple(None if tensor is None else next(final) for tensor in found)
+
+    function.forward, function.backward = staticmethod(linked_forward), staticmethod(final_backward)  # type: ignore[method-assign]
+    return function
+
+
+class _Link(torch.autograd.Function):
+    """Nothing, with a graph to the inputs: unlike a view it keeps none of their memory."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Tensor) -> Tensor:
+        return inputs[0].new_empty(0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise AssertionError("_Link: nothing flows through here")
+
+
+class _Final(torch.autograd.Function):
+    """The first `count` tensors as they are, which depend on the others in a way that nobody wrote down."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise RuntimeError(
+            "bitspike: the gradient of a fast path cannot be differentiated again; for second derivatives use "
+            'backend="reference" (of lif, LIF or build), or set BITSPIKE_BACKEND=reference'
+        )
