@@ -20,7 +20,6 @@ from bitspike.files import digest
 from bitspike.nn import SpikingNetwork
 from bitspike.train.distill import soft_targets, tempered
 from bitspike.train.evaluation import evaluation_batch
-from bitspike.train.losses import fires_most
 from bitspike.train.numerics import cast, dtype_of, reproducible
 from bitspike.train.run_folder import RunFolder
 from bitspike.train.tasks import CrossEntropyTask
@@ -139,7 +138,7 @@ def take_lesson(
         in_order = sorted(teachers.each, key=lambda teacher: teacher.digest)  # whatever their names: a sum rounds
         tables = [_ask(teacher, spec, net, data, samples, setting, world) for teacher in in_order]
         table, who = torch.stack(tables).mean(0), "teacher" if len(tables) == 1 else f"{len(tables)} teachers"
-    right = fires_most(table - table.amin(1, keepdim=True), samples.labels).double().mean().item()
+    right = (table.argmax(1) == samples.labels).double().mean().item()
     setting.listener.note(f"{who} {teachers.place}: {right:.2%} of the training samples right")
     return Lesson(teachers, table.to(dtype_of(spec.train.precision)), right)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -156,17 +156,10 @@ class WeightsInfo:
         digest = self.told.get("sha256")
         return digest if isinstance(digest, str) else None
 
-    @property
-    def experiment(self) -> str | None:
-        """The digest of the experiment's settings; None in a file of an earlier version."""
-        digest = self.told.get("experiment")
-        return digest if isinstance(digest, str) else None
-
-    @property
-    def samples(self) -> dict[str, str]:
-        """The digests of the training and test samples; empty in a file of an earlier version."""
-        digests = self.told.get("samples")
-        return digests if isinstance(digests, dict) else {}
+    def recorded(self, kind: Literal["settings", "samples"], what: str) -> str | None:
+        """A digest of what the network was trained with; None in a file of an earlier version."""
+        digests = self.told.get(kind)
+        return digests.get(what) if isinstance(digests, dict) else None
 
     def _lacks(self, what: str) -> ValueError:
         return ValueError(f"{self.path} does not say {what}; was it written by bitspike train?")

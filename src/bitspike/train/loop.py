@@ -31,12 +31,12 @@ from bitspike.train.checkpoint import (
 )
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch, fired
-from bitspike.train.health import SilentLayers, dead_message, nan_message
+from bitspike.train.health import MOST_NAMED, SilentLayers, dead_layers_message, dead_message, nan_message
 from bitspike.train.iteration import Iteration
 from bitspike.train.numerics import cast, dtype_of
 from bitspike.train.optim import load_optimizer, optimizer_state
-from bitspike.train.progress import Ending, Listener, Progress, driven
 from bitspike.train.origin import Origin
+from bitspike.train.progress import Ending, Listener, Progress, driven
 from bitspike.train.recalibrate import recalibrate
 from bitspike.train.restore import progress_from, require_alike, require_optimizer, require_silent, require_state
 from bitspike.train.run_folder import Board, Row, RunFolder
@@ -312,7 +312,7 @@ class Trainer:
             "epoch": row["epoch"],
             "accuracy": row[f"{self.chosen_on}_accuracy"],
             "accuracy_on": self.chosen_on,
-            "experiment": self.origin.experiment,
+            "settings": dict(self.origin.settings),
             "samples": dict(self.origin.samples),
         }
         with self._as_judged():
@@ -346,14 +346,20 @@ class Trainer:
 
     def _warn_not_finite(self, otherwise: str) -> None:
         bad = self.bad.found()
-        self._warn(otherwise if bad is None else nan_message(*bad, self.work.learning_rate(bad[1])))
+        self.warn(otherwise if bad is None else nan_message(*bad, self.work.learning_rate(bad[1])))
 
     def _notice_silence(self, dead: list[float], *, whole: bool) -> None:
-        for name in self.silent.look(dead, self.progress.step, whole=whole):
-            schedule, theta = self.annealing.schedules()[name], self.annealing.thresholds()[name]
-            self._warn(dead_message(name, self.silent.since[name], theta, schedule.final, schedule(0)))
+        new = self.silent.look(dead, self.progress.step, whole=whole)
+        schedules, thetas = (self.annealing.schedules(), self.annealing.thresholds()) if new else ({}, {})
+        messages = [
+            dead_message(name, self.silent.since[name], thetas[name], schedules[name].final, schedules[name](0))
+            for name in new[:MOST_NAMED]
+        ]
+        for message in messages if len(new) <= MOST_NAMED else [dead_layers_message(new, messages[0])]:
+            self.warn(message)
 
-    def _warn(self, message: str) -> None:
+    def warn(self, message: str) -> None:
+        """Tell the listener, and write it into the summary; once."""
         if message not in self.progress.warnings:
             self.progress.warnings.append(message)
             self.listener.warning(message)
@@ -472,12 +478,11 @@ class Trainer:
         """Report the first `epochs` only, as fewer are asked for than are done; last.ckpt stays as it is."""
         progress, info = self.progress, self._saved_best()
         done, rows = progress.epoch, progress.rows[:epochs]
+        on = self.chosen_on
+        best = max(rows, key=lambda row: (row[f"{on}_accuracy"], -row[f"{on}_loss"]))  # the first among equals
         if self.config.choose == "last":
             best = rows[-1]
-        else:
-            on = self.chosen_on
-            best = max(rows, key=lambda row: (row[f"{on}_accuracy"], -row[f"{on}_loss"]))  # the first among equals
-        if progress.best_epoch == best["epoch"]:
+        if progress.best_epoch <= epochs:
             self._make_good()
         elif info is None or info.epoch != best["epoch"]:
             raise ValueError(
@@ -486,8 +491,7 @@ class Trainer:
             )
         else:
             progress.best_epoch, progress.best_digest = info.epoch, info.digest or ""
-            progress.best_accuracy = best[f"{self.chosen_on}_accuracy"]
-            progress.best_loss = best[f"{self.chosen_on}_loss"]
+            progress.best_accuracy, progress.best_loss = best[f"{on}_accuracy"], best[f"{on}_loss"]
         if done > epochs:
             self.listener.note(f"{self.folder.path} has done {done} epochs; only the first {epochs} are asked for")
         progress.epoch, progress.iteration, progress.step, progress.rows = epochs, 0, rows[-1]["step"], rows

@@ -11,11 +11,11 @@ from typing import Any
 class Origin:
     """`samples` are the digests of the "train" and "test" samples, `where(split)` names them and their file.
 
-    `experiment` is the digest of the settings alone; `identity_before` is the identity as checkpoints without `samples`
-    know it.
+    `settings` are the digests of the whole "experiment" and of the "network" alone; `identity_before` is the identity
+    as checkpoints without `samples` know it.
     """
 
-    experiment: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     samples: Mapping[str, str] = field(default_factory=dict)
     where: Callable[[str], str] = lambda split: f"the {split} samples"
     identity_before: str = ""

@@ -38,9 +38,10 @@ def require_optimizer(saved: object, parameters: Sequence[Tensor], step: int) ->
     """The saved moments, each of its parameter's shape, after at most `step` iterations."""
     known = saved if isinstance(saved, dict) else {}
     state, groups = known.get("state"), known.get("param_groups")
-    if not isinstance(state, dict) or not isinstance(groups, list) or len(groups) != 1:
-        raise ValueError("optimizer must hold its state and one group of parameters")
-    if not isinstance(groups[0], dict) or groups[0].get("params") != list(range(len(parameters))):
+    if not isinstance(state, dict) or not isinstance(groups, list):
+        raise ValueError("optimizer must hold its state and groups of parameters")
+    members = [index for group in groups for index in group["params"]]
+    if members != list(range(len(parameters))):
         raise ValueError(f"optimizer must be that of {len(parameters)} parameters")
     for index, kept in state.items():
         if type(index) is not int or not 0 <= index < len(parameters) or not isinstance(kept, dict):
