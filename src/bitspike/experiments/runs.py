@@ -28,6 +28,7 @@ from bitspike.experiments.assembly import (
 )
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
+from bitspike.experiments.saved import is_run
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
 from bitspike.experiments.teacher import Lesson, find_teachers, take_lesson
 from bitspike.files import locked, require_folder, write_text
@@ -35,7 +36,7 @@ from bitspike.nn import SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast, reproducible
-from bitspike.train.run_folder import RunFolder, sealed
+from bitspike.train.run_folder import RunFolder, sealed, trial_folders
 from bitspike.train.together import Chorus, run_together
 from bitspike.train.world import World, joined
 
@@ -133,6 +134,16 @@ def _begin(spec: Experiment, trainer: Trainer, world: World, above: RunFolder | 
             folder.experiment,
             as_toml(spec, f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"),
         )
+
+
+def resumable(out: Path) -> bool:
+    """Whether `out`, or a trial in it, has a checkpoint to go on from, or is complete."""
+    return bool(complete(out)) or any(RunFolder(each).last.is_file() for each in (out, *trial_folders(out)))
+
+
+def complete(out: Path) -> list[Path]:
+    """The runs in `out` that have ended: itself, or its trials."""
+    return [each for each in (out, *trial_folders(out)) if is_run(each) and RunFolder(each).summary.is_file()]
 
 
 def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] | None:
