@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 
-from torch import Tensor
-
 from bitspike.data.samples import Images, Samples
 
 
@@ -23,9 +21,5 @@ def fingerprint(samples: Samples) -> str:
         parts = [part for piece in pieces for part in (samples.index[piece], samples.count[piece])]
     summed = hashlib.sha256(json.dumps(head).encode())
     for part in (*parts, samples.labels):
-        summed.update(_bytes(part))
+        summed.update(part.cpu().contiguous().flatten().numpy().data)
     return summed.hexdigest()
-
-
-def _bytes(part: Tensor) -> memoryview:
-    return memoryview(part.cpu().contiguous().flatten().numpy()).cast("B")

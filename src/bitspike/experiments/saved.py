@@ -64,7 +64,11 @@ def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
     """Nothing of the network's size is made before the file is known to hold as much."""
     weights = RunFolder(run).best
     info = weights_info(weights)
-    require_shapes(weights, synapse_shapes(spec, info.input_shape), whole=False)
+    try:
+        shapes = synapse_shapes(spec, info.input_shape)
+    except ValueError as error:
+        raise ValueError(f"{run / 'experiment.toml'}: {error}") from None
+    require_shapes(weights, shapes, whole=False)
     if info.recorded("settings", "network") not in (None, network_digest(spec)):
         raise ValueError(
             f"{run / 'experiment.toml'} is not what {weights.name} was trained with: another [net] or train.precision; "

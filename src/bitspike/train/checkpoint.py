@@ -85,7 +85,7 @@ def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
     heads = [[name, str(tensor.dtype), list(tensor.shape)] for name, tensor in sorted(tensors.items())]
     summed = hashlib.sha256(json.dumps([metadata, heads], sort_keys=True).encode())
     for _, tensor in sorted(tensors.items()):
-        summed.update(tensor.flatten().view(torch.uint8).numpy())
+        summed.update(tensor.flatten().view(torch.uint8).numpy().data)
     return summed.hexdigest()
 
 
