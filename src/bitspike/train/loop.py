@@ -275,6 +275,7 @@ class Trainer:
         if chosen:
             progress.best_epoch = progress.epoch
             progress.best_accuracy, progress.best_loss = result.accuracy, result.loss
+            progress.best_digest = ""  # known to the process that writes the file
         progress.iteration = 0
         self.sums.zero_()
         progress.seconds += now - self._counted_to
