@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import statistics
 import tomllib
 from itertools import count
@@ -17,8 +18,10 @@ from typer.testing import CliRunner
 import bitspike
 from bitspike.cli import app
 from bitspike.cli import train as commands
+from bitspike.cli.forecast import Forecast
 from bitspike.data import Images
 from bitspike.data.datasets import open_dataset
+from bitspike.data.samples import Dataset
 from bitspike.experiments import coding, runs
 from bitspike.experiments.coding_cases import CASES
 from bitspike.experiments.presets import preset
@@ -294,6 +297,100 @@ def test_brackets_in_a_folders_name_are_shown(here, cli):
     assert "everything is in runs/[a]x" in out
 
 
+# ---- How long it takes
+
+
+def forecast(device="cpu", epochs=100, train=1000, test=100, runs=1, protocol="paper"):
+    changes = [f"train.epochs={epochs}", f"train.protocol={protocol}"]
+    spec = with_values(preset("mnist/annealed"), changes)
+    part = [Images(torch.zeros(n, 1), torch.zeros(n, dtype=torch.int64)) for n in (train, test)]
+    return Forecast(spec, Dataset("mnist", "MNIST", 10, *part), device, runs)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("bitspike.cli.forecast.time.monotonic", lambda: now[0])
+    return now
+
+
+def lines_of(ahead, clock, iterations, seconds, looked=lambda k: False):
+    said = [ahead.begins(1, iterations, 0)]
+    for k in range(iterations):
+        clock[0] += seconds(k)
+        said.append(ahead.iteration(looked(k)))
+    return [line for line in said if line]
+
+
+def test_a_long_training_on_a_cpu_says_how_long_and_names_a_shorter_way(clock):
+    said = lines_of(forecast(), clock, 400, lambda k: 30.0 if k == 0 else 2.0)
+    assert said == [
+        "100 epochs of 400 iterations",
+        "about 23 hours to go, 14 minutes an epoch on this CPU; a GPU takes far less; "
+        "for a first look: bitspike train mnist/quick, or --epochs 1 (14 minutes)",
+    ]
+
+
+def test_a_short_training_says_how_long_only(clock):
+    said = lines_of(forecast(epochs=3), clock, 400, lambda k: 0.01)
+    assert said == ["3 epochs of 400 iterations", "about 12 s to go, 4 s an epoch"]
+
+
+def test_trials_in_turn_are_all_counted(clock):
+    said = lines_of(forecast(epochs=3, runs=5), clock, 400, lambda k: 0.1)
+    assert said == ["3 epochs of 400 iterations, 5 runs", "about 10 minutes to go, 41 s an epoch"]
+
+
+def test_on_a_gpu_only_the_times_between_looks_count(clock):
+    """Launches take no time; the first look waits for compilers."""
+    looked = lambda k: k == 0 or (k + 1) % 20 == 0  # noqa: E731
+    said = lines_of(forecast("cuda"), clock, 400, lambda k: 60 if k == 0 else 0.2 if looked(k) else 0.0, looked)
+    assert said == ["100 epochs of 400 iterations", "about 7 minutes to go, 4 s an epoch"]
+
+
+def test_a_resumed_run_counts_what_is_left(clock):
+    ahead = forecast(epochs=10)
+    assert ahead.begins(9, 100, 50) == "10 epochs of 100 iterations, from epoch 9 on"
+    clock[0] += 1
+    said = []
+    for _ in range(30):
+        clock[0] += 1.0
+        said.append(ahead.iteration(False))
+    assert [line for line in said if line] == ["about 2 minutes to go, 103 s an epoch"]
+
+
+def test_epochs_of_few_iterations_are_timed_whole(clock):
+    ahead = forecast(epochs=50)
+    said = []
+    for epoch in (1, 2, 3):
+        said.append(ahead.begins(epoch, 3, 0))
+        said += [ahead.iteration(False) for _ in range(3)]
+        said.append(ahead.epoch_ends(0.5))
+    assert [line for line in said if line] == ["50 epochs of 3 iterations", "about 24 s to go, 500 ms an epoch"]
+
+
+def test_epochs_and_time_are_told_without_a_terminal(here, cli):
+    status, out, err = cli("train", "mine.toml", "--epochs", 4, "--json", *NO_BOARD)
+    assert status == 0
+    assert json.loads(out) == summary_of("runs/mine")
+    lines = err.splitlines()
+    assert lines[2] == "4 epochs of 5 iterations"
+    (said,) = [line for line in lines if line.startswith("about ")]
+    assert lines[lines.index(said) - 1].startswith("epoch   2")
+
+
+def test_resuming_nothing_is_told(here, cli):
+    assert "nothing to resume" not in cli("train", "mine.toml", "--out", "plain", "--epochs", 1, *NO_BOARD)[2]
+    _, _, err = cli("train", "mine.toml", "--resume", "--epochs", 1, *NO_BOARD)
+    assert err.startswith("nothing to resume in runs/mine: a new run starts\n")
+    assert "nothing to resume" not in cli("train", "mine.toml", "--resume", "--epochs", 2, *NO_BOARD)[2]
+    assert "nothing to resume" not in cli("train", "mine.toml", "--resume", "--epochs", 2, *NO_BOARD)[2]  # complete
+    err = cli("train", "mine.toml", "--resume", "--trials", 2, "--out", "two", "--epochs", 1, *NO_BOARD)[2]
+    assert err.count("nothing to resume in two: a new run starts\n") == 1
+    err = cli("train", "mine.toml", "--resume", "--trials", 3, "--out", "two", "--epochs", 1, *NO_BOARD)[2]
+    assert "nothing to resume" not in err
+
+
 # ---- Protocols
 
 
@@ -559,6 +656,54 @@ def test_an_annealed_layer_that_is_silent_is_told_about_its_schedule_once(here, 
     assert "it is annealed from 1e+05 to 1e+06: try a lower stop or a smaller rate for this layer" in said[0]
 
 
+def test_many_silent_layers_are_one_line(here, cli):
+    deep = settings("net.notation=16-" + "3-" * 40 + "3", "net.theta=1e6")
+    status, out, err = cli("train", "mine.toml", *deep, "--epochs", 1, *NO_BOARD)
+    assert status == 0
+    (said,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert said.startswith(
+        "warning: 41 layers are silent: layers.0.lif, layers.1.lif and 39 more; the first: layers.0.lif is silent: none"
+    )
+    assert out.count("silent: ") == 2  # the line once, with the first layer's own words in it
+    assert summary_of("runs/mine")["warnings"] == [said.removeprefix("warning: ")]
+
+
+def test_a_silent_network_is_right_about_nothing(here, cli):
+    """Else it would be right about every sample of class 0."""
+    status, out, _ = cli("train", "mine.toml", *settings("net.theta=1e6"), "--epochs", 1, *NO_BOARD)
+    assert status == 0
+    summary = summary_of("runs/mine")
+    assert (summary["accuracy"], summary["unanswered"], metrics("runs/mine")[0]["train_accuracy"]) == (0, 1, 0)
+    assert "no output neuron fires for 100.00% of the samples; they count as wrong" in out
+    _, out, _ = cli("evaluate", "runs/mine")
+    assert "accuracy  0.00% of 15" in out
+    assert "no answer 100.00%: no output neuron fired, which counts as wrong" in out
+    assert json.loads(cli("evaluate", "runs/mine", "--json")[1])["unanswered"] == 1
+
+
+def test_one_class_is_told(here, cli):
+    arrays = dict(np.load("train.npz"))
+    write_npz(here / "train.npz", images=arrays["images"], labels=np.zeros(TRAIN + VALID, np.int64))
+    status, _, err = cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)
+    assert status == 0
+    (said,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+    assert said == (
+        "warning: all 36 training samples of train.npz are of one class, label 0: accuracy says nothing; "
+        "look at the file's labels"
+    )
+    assert summary_of("runs/mine")["warnings"] == [said.removeprefix("warning: ")]
+    assert "warning" not in cli("train", "mine.toml", "--epochs", 2, "--resume", *NO_BOARD)[2]  # it was told
+
+
+def test_one_class_for_testing_is_told(here, cli):
+    arrays = dict(np.load("test.npz"))
+    write_npz(here / "test.npz", images=arrays["images"], labels=np.full(TEST, 2))
+    assert (
+        "all 15 test samples of train.npz are of one class, label 2"
+        in cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)[2]
+    )
+
+
 def test_a_silent_layer_can_stop_the_run(here, cli):
     _, out, _ = cli("train", "mine.toml", *settings("net.theta=1e6", "train.on_dead=stop"), *NO_BOARD)
     summary = summary_of("runs/mine")
@@ -643,6 +788,41 @@ def test_a_folder_with_a_run_is_not_written_over(here, cli):
     assert (status, out) == (1, "")
     assert err == "bitspike: runs/mine holds a run already; add --resume to go on with it, or choose another --out\n"
     assert (here / "runs" / "mine" / "summary.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("out", ["taken", "taken/run"])
+@pytest.mark.parametrize("more", [(), ("--resume",), ("--trials", 2)])
+def test_an_out_that_is_a_file_is_told_before_anything_is_read(out, more, here, cli, monkeypatch):
+    (here / "taken").write_text("mine")
+    monkeypatch.setattr(runs, "open_dataset", lambda *_, **__: pytest.fail("read"))
+    status, _, err = cli("train", "mine.toml", "--out", out, *more)
+    assert status == 1
+    assert err.endswith("taken is a file, but a folder is needed; choose another --out\n")
+    assert (here / "taken").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(here, cli, monkeypatch):
+    (here / "closed").mkdir(mode=0o555)
+    monkeypatch.setattr(runs, "open_dataset", lambda *_, **__: pytest.fail("read"))
+    if os.geteuid() == 0:  # who may write anywhere
+        monkeypatch.setattr("bitspike.files.os.access", lambda path, mode: Path(path).name != "closed")
+    status, _, err = cli("train", "mine.toml", "--out", "closed/run")
+    assert status == 1
+    assert err == f"bitspike: {here / 'closed'} cannot be written into; choose another --out, or make it writable\n"
+
+
+def test_a_run_in_a_folder_that_cannot_be_written_is_read(here, cli):
+    cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)
+    run = here / "runs" / "mine"
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    for path in (*run.iterdir(), run):
+        path.chmod(0o555 if path == run else 0o444)
+    try:
+        assert cli("evaluate", "runs/mine")[0] == 0
+        assert cli("train", "mine.toml", "--epochs", 1, "--resume", *NO_BOARD)[0] == 0
+        assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    finally:
+        run.chmod(0o755)
 
 
 def test_a_folder_with_other_things_is_not_written_into(here, cli):

@@ -22,6 +22,7 @@ from bitspike.ops.fused.products import (
     unpack_bits,
     weight_grad,
 )
+from bitspike.train.losses import fires_most, spike_count
 from fused_helper import DEVICE, off, poisoned, rand  # noqa: F401  (a fixture)
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -110,6 +111,16 @@ def test_the_count_loss_is_the_plain_one():
 def test_of_equal_counts_the_first_class_is_the_answer():
     spikes = torch.ones(3, 2, 4, device=DEVICE)
     assert count_loss(spikes, torch.tensor([0, 1], device=DEVICE), 2, 1)[1].tolist() == [1, 0]
+
+
+def test_silence_is_no_answer_in_the_kernel_either():
+    """Counts of a few spikes or none: many ties, many silent samples; right are those of the one definition."""
+    spikes = (rand(3, 200, 4) < 0.1).float()
+    for label in range(4):
+        labels = torch.full((200,), label, device=DEVICE)
+        rights = count_loss(spikes, labels, 2, 1)[1]
+        assert torch.equal(rights == 1, fires_most(spike_count(spikes), labels))
+    assert (spikes.sum((0, 2)) == 0).sum() > 10
 
 
 def test_the_tally_adds_up():

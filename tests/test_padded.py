@@ -66,8 +66,8 @@ def test_c_leaves_them_to_the_modules(token):
 @pytest.mark.parametrize(
     ("notation", "why"),
     [
-        ("4Conv3-6Conv3p1-216Dense5", "layer 2 has a convolution with stride, padding, dilation, groups or bias"),
-        ("4Conv3-6Conv3s2-24Dense5", "layer 2 has a convolution with stride, padding, dilation, groups or bias"),
+        ("4Conv3-6Conv3p1-216Dense5", "layer 2 has a convolution with stride, padding, dilation or groups"),
+        ("4Conv3-6Conv3s2-24Dense5", "layer 2 has a convolution with stride, padding, dilation or groups"),
         ("4Conv3-6Conv1-AP3s2-24Dense5", "layer 2 has other pools than a plain average"),
     ],
 )

@@ -16,8 +16,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
 
     The bytes are on the disk before the move, so that not even a power cut leaves an empty file under the name.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)
     partial = Path(name)
     try:
@@ -39,7 +40,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Name the file and the way out when the disk is full."""
+    """Name the file and the way out when the disk is full or its folder cannot be written."""
     try:
         yield
     except OSError as error:
@@ -49,7 +50,19 @@ def explained(path: Path) -> Iterator[None]:
                 f"{path} could not be written: {os.strerror(error.errno).lower()}; "
                 "free some space and run it again (train with --resume); what was written before is whole",
             ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            why = os.strerror(error.errno).lower()
+            raise OSError(error.errno, f"{path} could not be written: {why}; is its folder yours?") from error
         raise
+
+
+def require_folder(path: Path, remedy: str, *, written: bool = True) -> None:
+    """`path` is a folder, or can become one; to be `written`, one that lets us."""
+    nearest = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"{nearest} is a file, but a folder is needed; {remedy}")
+    if written and not os.access(nearest, os.W_OK | os.X_OK):
+        raise PermissionError(f"{nearest} cannot be written into; {remedy}, or make it writable")
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:

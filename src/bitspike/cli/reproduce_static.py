@@ -120,6 +120,7 @@ def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) 
         @contextmanager
         def told(cell: Cell) -> Iterator[Setting]:
             with telling(True, cell.spec) as shown:
+                shown.runs = cell.trials if where.type == "cpu" else 1  # there side by side
                 yield Setting(
                     device=where,
                     command=command,

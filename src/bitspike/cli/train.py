@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rich.table import Column
 
 from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say
+from bitspike.cli.forecast import Forecast
 from bitspike.terminal import Label, printable, screen
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def train(
     """
     from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.presets import preset_or_file
-    from bitspike.experiments.runs import train_run, train_trials
+    from bitspike.experiments.runs import complete, resumable, train_run, train_trials
     from bitspike.ops.buffers import keep_freed_memory
     from bitspike.train.world import World
 
@@ -88,7 +89,10 @@ def train(
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
     spec = preset_or_file(experiment, settings)
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
+    fresh = resume and not resumable(out)
     with telling(World.rank_here() == 0, spec) as told, catching_interrupts() as interrupted:
+        told.runs = 1 if trials is None or together else max(trials - len(complete(out)), 1)
+        told.greeting = f"nothing to resume in {out}: a new run starts" if fresh else ""
         setting = Setting(
             device=choose_device(device),
             resume=resume,
@@ -135,12 +139,16 @@ def evaluate(
     with bars() as begin:
         setting = Setting(device=choose_device(device), progress=begin)
         done = evaluate_run(run, split.value, setting, steps=steps)
+    for warning in done.warnings:
+        say(f"warning: {warning}")
     if as_json:
         echo_json(done.as_json())
         return
     result = done.result
     echo(f"{done.spec.name} ({done.run}) on the {split.value} samples of {_named(done.data.title, done.data.edition)}")
     echo(f"accuracy  {result.accuracy:.2%} of {result.samples}   loss {result.loss:.4g}")
+    if result.unanswered:
+        echo(f"no answer {result.unanswered:.2%}: no output neuron fired, which counts as wrong")
     names = done.network.neuron_names()
     for name, dead, spikes in zip(names, result.dead, result.spikes, strict=True):
         echo(f"{name:<14} {spikes:10.1f} spikes a sample   {dead:6.1%} of neurons silent")
@@ -174,6 +182,8 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
             f"  here   {accuracy}  (seed {summary['seed']}, {summary['accuracy_of'].removeprefix('test set, ')}: "
             f"{summary['best_epoch']} of {summary['epochs']}; {summary['seconds']:.0f} s)"
         )
+    if summary.get("unanswered"):
+        echo(f"         no output neuron fires for {summary['unanswered']:.2%} of the samples; they count as wrong")
     if paper := summary["paper"]:
         echo(
             f"  paper  best {paper['best']:.2f}  mean {paper['mean']:.2f}  sigma {paper['sigma']:.2f}  "
@@ -209,10 +219,13 @@ def catching_interrupts() -> Iterator[list[bool]]:
 
 
 class _Told:
-    """What a person sees of a run: a bar of the epoch with its figures, and a line an epoch."""
+    """What a person sees of a run: how long it will take, a bar of the epoch with its figures, and a line an epoch."""
 
     def __init__(self, shown: Progress, spec: Experiment) -> None:
         self.shown, self.spec = shown, spec
+        self.runs = 1  # one after the other
+        self.greeting = ""  # said before the first of them
+        self.forecast: Forecast | None = None  # of the run that has just begun
         self.task: Any = None
         self.watched: Mapping[str, Any] | None = None
         self.waiting, self.moved_at = 0, 0.0  # iterations that the bar has yet to show, and when it last moved
@@ -228,6 +241,11 @@ class _Told:
         return advance
 
     def started(self, spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
+        if self.greeting:
+            self.say(self.greeting)
+            self.greeting = ""
+        if self.forecast is None:
+            self.forecast = Forecast(spec, data, next(net.parameters()).device.type, self.runs)
         weights = sum(p.numel() for p in net.parameters())
         kind = "1-bit" if spec.net.binary else "float32"
         self.say(f"{spec.name}: {net.notation}, {weights:,} parameters, {kind} weights, seed {spec.seed} -> {out}")
@@ -255,12 +273,16 @@ class _Told:
 
     def epoch_begins(self, epoch: int, iterations: int, done: int) -> None:
         title = f"epoch {epoch}/{self.spec.train.epochs}"
+        if self.forecast is not None and (line := self.forecast.begins(epoch, iterations, done)):
+            self.say(line)
         if self.task is None:
             self.task = self.shown.add_task(title, total=iterations, figures="")
         self.waiting, self.watched = 0, None
         self.shown.reset(self.task, total=iterations, completed=done, description=title)
 
     def iteration(self, watched: Mapping[str, Any] | None) -> None:
+        if self.forecast is not None and (line := self.forecast.iteration(watched is not None)):
+            self.say(line)
         if self.shown.disable:
             return
         self.waiting += 1
@@ -285,6 +307,9 @@ class _Told:
             f"{on} {_figures(row[f'{on}_accuracy'], row[f'{on}_loss'], row)}  "
             f"{_seconds(timing)}"
         )
+        spent = timing["train_seconds"] + timing["evaluate_seconds"]
+        if self.forecast is not None and (line := self.forecast.epoch_ends(spent)):
+            self.say(line)
 
 
 def _seconds(timing: Mapping[str, float | None]) -> str:

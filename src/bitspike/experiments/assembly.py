@@ -14,10 +14,14 @@ import torch
 from torch import Tensor
 
 from bitspike.data.datasets import Progress
+from bitspike.data.fetch import locate
+from bitspike.data.fingerprint import fingerprint
 from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
+from bitspike.nn.notation import Conv, parse
+from bitspike.train.origin import Origin
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
 from bitspike.train.tasks import CountTask, CrossEntropyTask, DistillTask, Task, TraceTask
@@ -33,6 +37,9 @@ FREE = (
     "train.watch_every",
     "train.evaluate_batch",
 )
+
+# Where files lie: what is in them is known by digests.
+PATHS = ("data.file", "data.test_file", "train.teacher")
 
 
 def _quiet(stage: str, steps: int) -> Callable[[], None]:
@@ -98,6 +105,23 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
         backend=net.backend,
         recompute=net.recompute,
     )
+
+
+def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the network's weights, by name in its state; known before anything of their size is made.
+
+    All else that a layer holds has at most a number for each of its outputs.
+    """
+    layers, _ = parse(spec.net.notation, input_shape)
+    found: dict[str, tuple[int, ...]] = {}
+    for i, layer in enumerate(layers):
+        if isinstance(layer, Conv):
+            found[f"layers.{i}.synapse.weight"] = (layer.filters, layer.inputs, layer.kernel, layer.kernel)
+            continue
+        found[f"layers.{i}.synapse.weight"] = (layer.outputs, layer.inputs)
+        if spec.net.recurrent and i < len(layers) - 1:
+            found[f"layers.{i}.lif.weight"] = (layer.outputs, layer.outputs)
+    return found
 
 
 def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
@@ -182,27 +206,77 @@ def _ends_with(spec: Experiment) -> str:
     return "train.schedule = 'decay'" if spec.train.schedule == "decay" else "train.harden" if spec.train.harden else ""
 
 
-def identity(spec: Experiment, data: Dataset, teacher: str | None = None) -> str:
+def identity(spec: Experiment, data: Dataset, teacher: str | None = None, *, paths: bool = False) -> str:
     """A digest of all that decides the numbers; `teacher` is that of the teacher's weights, wherever they lie.
 
-    Without what is left at its default, so that a field added later does not part a run from its checkpoint.
+    With `paths`, as earlier versions had it, also of where the data's files lie.
     """
-    values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    for key in (*free_fields(spec), "name", "title", "paper", "sources"):
-        table, _, name = key.rpartition(".")
-        (values[table] if table else values).pop(name, None)
+    kept = [key for key in ("data.file", "data.test_file") if paths]
+    values = _deciding(spec, kept)
     if spec.train.teacher is not None:
         if teacher is None:
             raise ValueError(f"identity: train.teacher is {spec.train.teacher}; give the digest of its weights")
         values["train"]["teacher"] = teacher
-    text = json.dumps([values, data.edition], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _digest([values, data.edition])
+
+
+def settings_digest(spec: Experiment) -> str:
+    """Of all settings that decide the numbers, wherever files lie."""
+    return _digest(_deciding(spec))
+
+
+def network_digest(spec: Experiment) -> str:
+    """Of the settings that decide what a network of given weights computes."""
+    return _digest([_deciding(spec)["net"], spec.train.precision])
+
+
+def _deciding(spec: Experiment, kept: Sequence[str] = ()) -> dict[str, Any]:
+    """Without what is left at its default, so that a field added later does not part a run from its files."""
+    values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    for key in (*free_fields(spec), *PATHS, "name", "title", "paper", "sources"):
+        if key not in kept:
+            table, _, name = key.rpartition(".")
+            (values.get(table, {}) if table else values).pop(name, None)
+    return values
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def origin(spec: Experiment, data: Dataset, setting: Setting, teacher: str | None = None) -> Origin:
+    """What a run's files remember of what it was made of."""
+    return Origin(
+        settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
+        samples=samples_digests(data),
+        where=lambda split: samples_in_words(spec, split, setting.data_root),
+        identity_before=identity(spec, data, teacher, paths=True),
+    )
+
+
+def samples_digests(data: Dataset) -> dict[str, str]:
+    """Of what the data's training and test samples hold."""
+    return {"train": fingerprint(data.train), "test": fingerprint(data.test)}
+
+
+def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
+    """For a sentence that says what happened to them."""
+    files: Sequence[Path | None]
+    if spec.data.name is None:
+        files = [spec.data.test_file or spec.data.file if split == "test" else spec.data.file]
+    else:
+        found = locate(spec.data.name, root).files
+        marks = ("train",) if split == "train" else ("test", "t10k")
+        files = [path for name, path in found.items() if any(mark in name.lower() for mark in marks)]
+        files = files or list(found.values())
+    named = " and ".join(str(path) for path in files)
+    return f"the {'training' if split == 'train' else split} samples{f' ({named})' if named else ''} were"
 
 
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:
     """The fields in which two experiments give other numbers; those in `free` may differ, or those free in a.
 
-    Two teachers are not told apart by where they lie: `identity` knows them by their weights.
+    Neither files nor teachers are told apart by where they lie: `identity` knows them by what is in them.
     """
 
     def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -219,7 +293,7 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None)
         f"{key} was {first.get(key)!r}, is {second.get(key)!r}{_why(a, key)}"
         for key in sorted(first.keys() | second.keys())
         if key not in may_differ and first.get(key) != second.get(key)
-        if key != "train.teacher" or None in (a.train.teacher, b.train.teacher)
+        if key not in PATHS or None in (first.get(key), second.get(key))
     ]
 
 

@@ -23,19 +23,20 @@ from bitspike.experiments.assembly import (
     choose_task,
     differences,
     identity,
+    origin,
     splits,
 )
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
+from bitspike.experiments.saved import is_run
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
 from bitspike.experiments.teacher import Lesson, find_teachers, take_lesson
-from bitspike.files import locked, write_text
+from bitspike.files import locked, require_folder, write_text
 from bitspike.nn import SpikingNetwork
-from bitspike.train.checkpoint import load_weights
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast, reproducible
-from bitspike.train.run_folder import RunFolder
+from bitspike.train.run_folder import RunFolder, sealed, trial_folders
 from bitspike.train.together import Chorus, run_together
 from bitspike.train.world import World, joined
 
@@ -51,6 +52,7 @@ def _alone(folder: RunFolder, world: World) -> AbstractContextManager[None]:
 
 def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World) -> dict[str, Any] | None:
     """The folder ready for the run; the summary of one that is complete already."""
+    require_folder(folder.path, "choose another --out", written=False)
     there = folder.experiment.is_file()
     strange = folder.path.is_dir() and set(folder.path.iterdir()) - {folder.lock, *folder.partial()}
     if strange and not there and world.first:
@@ -67,10 +69,18 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
                 f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; choose another --out, "
                 "or repeat the --set it was made with"
             )
-        done = folder.read_summary()
+        done = folder.read_summary(sealed=True)
         if done is not None and not _may_go_on(done, before, spec):
             _require_its_teacher(done, before, spec, folder)
+            _require_its_data(done, before, spec, folder, setting)
             return done
+        if done is not None and not folder.last.is_file():
+            raise ValueError(
+                f"{folder.path} is complete after {done['epochs']} epochs and cannot go on, as its {folder.last.name} "
+                "is gone; choose another --out"
+            )
+    if world.first:
+        require_folder(folder.path, "choose another --out")
     return None
 
 
@@ -86,6 +96,18 @@ def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Expe
         )
 
 
+def _require_its_data(
+    done: Mapping[str, Any], before: Experiment, spec: Experiment, folder: RunFolder, setting: Setting
+) -> None:
+    """A complete run asked for with files elsewhere: what is in them tells whether they are the same."""
+    places = [(each.data.file, each.data.test_file) for each in (before, spec)]
+    if places[0] != places[1] and (found := _open(spec, setting).edition) != done.get("edition"):
+        raise ValueError(
+            f"{folder.path} holds another experiment: data.file was {before.data.file} ({done.get('edition')}), and "
+            f"{spec.data.file} is another ({found}); choose another --out"
+        )
+
+
 def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) -> bool:
     """A complete run has more to do if it now may take more epochs, or wait longer for a better one."""
     if done["ended"] == "patience":
@@ -94,17 +116,34 @@ def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) ->
     return done["ended"] == "epochs" and int(done["epochs"]) < spec.train.epochs
 
 
-def _begin(spec: Experiment, folder: RunFolder, world: World) -> None:
+def _begin(spec: Experiment, trainer: Trainer, world: World, above: RunFolder | None) -> None:
     """Write down what is about to be trained; only now, so that a run which could not begin leaves nothing."""
+    folder = trainer.folder
     world.wait()
     if world.first:
         for left in folder.partial():
             left.unlink(missing_ok=True)
         folder.summary.unlink(missing_ok=True)  # a run that goes on is not complete
+        if above is not None:  # nor are the trials of which it is one
+            above.summary.unlink(missing_ok=True)
+        if not trainer.progress.best_epoch:  # the network of an epoch that is not in the run
+            folder.best.unlink(missing_ok=True)
+        for left in folder.events() if not trainer.progress.step else ():
+            left.unlink(missing_ok=True)
         write_text(
             folder.experiment,
             as_toml(spec, f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"),
         )
+
+
+def resumable(out: Path) -> bool:
+    """Whether `out`, or a trial in it, has a checkpoint to go on from, or is complete."""
+    return bool(complete(out)) or any(RunFolder(each).last.is_file() for each in (out, *trial_folders(out)))
+
+
+def complete(out: Path) -> list[Path]:
+    """The runs in `out` that have ended: itself, or its trials."""
+    return [each for each in (out, *trial_folders(out)) if is_run(each) and RunFolder(each).summary.is_file()]
 
 
 def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] | None:
@@ -152,13 +191,16 @@ def _trainer(
         seed=spec.seed,
         repeat=spec.data.repeat,
         identity=identity(spec, material.data, teacher),
+        origin=origin(spec, material.data, setting, teacher),
         world=world,
         listener=setting.listener,
         graph=setting.graph == "auto",
     )
 
 
-def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[str, Any] | None:
+def _train(
+    spec: Experiment, out: Path, setting: Setting, world: World, above: RunFolder | None = None
+) -> dict[str, Any] | None:
     folder = RunFolder(out)
     with reproducible(spec.train.precision):
         done = _prepare(spec, folder, setting, world)
@@ -173,16 +215,19 @@ def _train(spec: Experiment, out: Path, setting: Setting, world: World) -> dict[
                 return done
             if setting.resume:
                 trainer.resume()
-            _begin(spec, folder, world)
+            _begin(spec, trainer, world, above)
             if world.first:
                 setting.started(spec, data, net, out)
+            _warn_of_one_class(spec, trainer, material)
             ended = trainer.run()
             if ended == "interrupted":
                 return None
             return _summarize(spec, material, trainer, ended, setting, world)
 
 
-def _train_together(specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting) -> list[dict[str, Any]] | None:
+def _train_together(
+    specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting, above: RunFolder
+) -> list[dict[str, Any]] | None:
     """All that are not complete side by side, on one copy of the data; None if they were interrupted."""
     world, chorus, folders = World(), Chorus(setting.listener, len(specs)), [RunFolder(out) for out in outs]
     began = datetime.now(UTC).isoformat(timespec="seconds")
@@ -207,8 +252,9 @@ def _train_together(specs: Sequence[Experiment], outs: Sequence[Path], setting: 
         for trainer in trainers.values() if setting.resume else ():
             trainer.resume()
         for i, trainer in trainers.items():
-            _begin(specs[i], folders[i], world)
+            _begin(specs[i], trainer, world, above)
             setting.started(specs[i], materials[i].data, trainer.net, outs[i])
+            _warn_of_one_class(specs[i], trainer, materials[i])
         endings = dict(zip(trainers, run_together(list(trainers.values())) if trainers else (), strict=True))
         for i, ended in endings.items():
             if ended != "interrupted":
@@ -248,8 +294,10 @@ def _summarize(
         "warnings": progress.warnings,
         "dead": dict(zip(names, result.dead, strict=True)) if result else None,
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
+        "unanswered": result.unanswered if result else None,
         "theta": trainer.annealing.thresholds(),
         "samples": {"train": len(trainer.samples), trainer.chosen_on: len(trainer.chooser), "test": len(test)},
+        "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
         "teacher": material.lesson and material.lesson.as_json(),
@@ -265,9 +313,24 @@ def _summarize(
         "peak_memory_mb": peak_memory_mb(setting.device),
         **(more or {}),
     }
+    summary = sealed(summary)
     if world.first:
         folder.write_summary(summary)
     return summary
+
+
+def _warn_of_one_class(spec: Experiment, trainer: Trainer, material: _Material) -> None:
+    """Accuracy tells nothing where every answer can be the same."""
+    if spec.train.loss == "trace":
+        return
+    for title, samples in (("training", material.parts["train"]), ("test", material.parts["test"])):
+        labels = samples.labels.unique().tolist()
+        if len(labels) == 1:
+            trainer.warn(
+                f"all {len(samples):,} {title} samples of {material.data.title} are of one class, label {labels[0]}: "
+                "accuracy says nothing; look at the file's labels"
+            )
+            return
 
 
 def _chosen(spec: Experiment) -> str:
@@ -279,7 +342,7 @@ def _chosen(spec: Experiment) -> str:
 
 def _test(spec: Experiment, trainer: Trainer, test: Samples, setting: Setting, world: World) -> Evaluation:
     """The chosen epoch's network on the test samples, with the thresholds that it was chosen with."""
-    load_weights(trainer.folder.best, trainer.net)
+    trainer.load_best()
     batch = evaluation_batch(spec.train.evaluate_batch, test)
     with cast(spec.train.precision, setting.device):
         return evaluate(trainer.net, test, trainer.task, batch=batch, world=world)
@@ -310,22 +373,41 @@ def train_trials(
     if together:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise ValueError("--together trains all trials in one process, but torchrun started several; use one way")
-        done = _train_together(specs, outs, setting)
+        done = _train_together(specs, outs, setting, RunFolder(out))
     else:
-        done = _train_in_turn(specs, outs, setting)
+        done = _train_in_turn(specs, outs, setting, RunFolder(out))
     if done is None:
         return None
+    _require_same_samples(spec, done, outs)
     summary = _summarize_trials(spec, done, setting)
     if World.rank_here() == 0:
         RunFolder(out).write_summary(summary)
     return summary
 
 
-def _train_in_turn(specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting) -> list[dict[str, Any]] | None:
-    done = []
+def _require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], outs: Sequence[Path]) -> None:
+    """Trials, some of them made earlier, are summed up only if all saw the same data."""
+    known = [(out, summary["samples_sha256"]) for out, summary in zip(outs, done, strict=True) if _says(summary)]
+    for out, digests in known if spec.data.name != "coding" else ():  # which is drawn from the seed
+        if digests != known[0][1]:
+            raise ValueError(
+                f"{known[0][0]} and {out} were trained on other samples: the data was replaced in between; "
+                "train all trials on the same data, with another --out"
+            )
+
+
+def _says(summary: Mapping[str, Any]) -> bool:
+    """A run of an earlier version does not say what its samples held."""
+    return "samples_sha256" in summary
+
+
+def _train_in_turn(
+    specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting, above: RunFolder
+) -> list[dict[str, Any]] | None:
+    done: list[dict[str, Any]] = []
     with joined(setting.device) as world:  # once: torchrun's store holds the addresses of the first time
         for spec, out in zip(specs, outs, strict=True):
-            summary = _train(spec, out, setting, world)
+            summary = _train(spec, out, setting, world, above)
             if summary is None:
                 return None
             done.append(summary)

@@ -10,11 +10,22 @@ import torch
 
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
-from bitspike.experiments.assembly import Setting, Split, build_network, choose_task, splits
+from bitspike.experiments.assembly import (
+    Setting,
+    Split,
+    build_network,
+    choose_task,
+    network_digest,
+    samples_digests,
+    samples_in_words,
+    settings_digest,
+    splits,
+    synapse_shapes,
+)
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.nn import SpikingNetwork
-from bitspike.train.checkpoint import chosen_accuracy, input_shape, load_weights
+from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.numerics import cast, dtype_of, reproducible
 from bitspike.train.run_folder import RunFolder, trial_folders
@@ -40,15 +51,30 @@ def best_trial(path: Path) -> Path:
     able = [run for run in trials_of(path) if RunFolder(run).best.is_file()]
     if not able:
         raise FileNotFoundError(f"{path} holds no trial that has finished its first epoch")
-    return max(able, key=lambda run: chosen_accuracy(RunFolder(run).best))
+    return max(able, key=lambda run: weights_info(RunFolder(run).best).accuracy)
 
 
 def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:
     """The best network of a run (of trials: of the best), in evaluation mode, with its thresholds; no data is read."""
     run = best_trial(Path(path))
-    spec = read_experiment(run / "experiment.toml")
+    return _load(run, read_experiment(run / "experiment.toml"), torch.device(device))
+
+
+def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
+    """Nothing of the network's size is made before the file is known to hold as much."""
     weights = RunFolder(run).best
-    net = build_network(spec, input_shape(weights)).to(dtype_of(spec.train.precision))
+    info = weights_info(weights)
+    try:
+        shapes = synapse_shapes(spec, info.input_shape)
+    except ValueError as error:
+        raise ValueError(f"{run / 'experiment.toml'}: {error}") from None
+    require_shapes(weights, shapes, whole=False)
+    if info.recorded("settings", "network") not in (None, network_digest(spec)):
+        raise ValueError(
+            f"{run / 'experiment.toml'} is not what {weights.name} was trained with: another [net] or train.precision; "
+            "put the right file back"
+        )
+    net = build_network(spec, info.input_shape).to(dtype_of(spec.train.precision))
     load_weights(weights, net)
     return net.to(device).eval()
 
@@ -63,6 +89,7 @@ class Evaluated:
     network: SpikingNetwork
     split: Split
     result: Evaluation
+    warnings: list[str]
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -74,6 +101,7 @@ class Evaluated:
             "split": self.split,
             "steps": self.network.steps,
             **asdict(self.result),
+            "warnings": self.warnings,
             "versions": versions(),
         }
 
@@ -82,13 +110,13 @@ def evaluate_run(path: Path, split: Split, setting: Setting, *, steps: int | Non
     """The best network of a run on one split of its data; `steps`: static inputs are shown for longer or shorter."""
     run = best_trial(path)
     spec = read_experiment(run / "experiment.toml")
+    net = _load(run, spec, setting.device)
     data = open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
     parts = splits(spec, data)
     if split not in parts:
         raise ValueError(
             f"evaluate: the run was made with protocol 'paper', which has no {split!r} split; use test or train"
         )
-    net = load_run(run, device=setting.device)
     samples = parts[split].to(setting.device)
     if steps is not None:
         if samples.steps is not None:
@@ -98,4 +126,16 @@ def evaluate_run(path: Path, split: Split, setting: Setting, *, steps: int | Non
     tick = setting.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     with reproducible(spec.train.precision), cast(spec.train.precision, setting.device):
         result = evaluate(net, samples, choose_task(spec, len(net.layers)), batch=batch, on_batch=tick)
-    return Evaluated(run, spec, data, net, split, result)
+    return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, setting))
+
+
+def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, setting: Setting) -> list[str]:
+    """A warning if samples or settings are not those that the run was made with, as far as it says."""
+    part = "test" if split == "test" else "train"
+    info = weights_info(RunFolder(run).best)
+    if info.recorded("settings", "experiment") not in (None, settings_digest(spec)):
+        return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
+    if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
+        words = samples_in_words(spec, part, setting.data_root)
+        return [f"{words} replaced since the run was made: this is not the accuracy on its own data"]
+    return []

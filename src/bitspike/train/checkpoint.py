@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
-import pickle
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from bitspike.files import write_atomically
 
 FORMAT = 1
+MOST_METADATA = 1 << 20  # characters; ours has hundreds
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
@@ -29,19 +31,17 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """What `save_checkpoint` wrote; nothing in the file is executed."""
+    """What `save_checkpoint` wrote; nothing in the file is executed, and nothing in it grows beyond its size."""
     try:
         with zipfile.ZipFile(path) as file:
+            _require_plain(file, path.stat().st_size)
             broken = file.testzip()  # torch does not look at checksums
         if broken is not None:
             raise zipfile.BadZipFile(broken)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise
-    except (
-        *(RuntimeError, OSError, EOFError, ValueError, KeyError),
-        *(pickle.UnpicklingError, zipfile.BadZipFile, zlib.error),
-    ):
+    except Exception:  # an unpickler fails in any way on damaged bytes
         raise ValueError(
             f"{path} is not a checkpoint of bitspike, or is damaged; delete it to start from the beginning"
         ) from None
@@ -50,67 +50,150 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def save_weights(path: Path, net: nn.Module, metadata: Mapping[str, Any]) -> None:
-    """The network's state as safetensors, with what it is in the metadata."""
+def _require_plain(file: zipfile.ZipFile, size: int) -> None:
+    """Entries that are stored as they are: a packed one may unpack to anything."""
+    entries = file.infolist()
+    packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+    if packed or sum(entry.file_size for entry in entries) > size:
+        raise zipfile.BadZipFile("torch.save packs nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """A network as the bytes of a safetensors file; `digest` is that of its tensors and metadata."""
+
+    content: bytes
+    digest: str
+
+    def write(self, path: Path) -> None:
+        """To `path`, atomically."""
+        write_atomically(path, lambda to: to.write_bytes(self.content))
+
+
+def pack_weights(net: nn.Module, metadata: Mapping[str, Any]) -> PackedWeights:
+    """The network's state as safetensors, with what it is in the metadata, and a digest that tells a damaged file."""
     safetensors = _safetensors()
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
+    digest = _digest(tensors, metadata)
     # one entry: safetensors writes several in any order, and equal networks should be equal files
-    text = {"bitspike": json.dumps(metadata)}
+    text = {"bitspike": json.dumps({**metadata, "sha256": digest})}
+    return PackedWeights(safetensors.torch.save(tensors, metadata=text), digest)
 
-    def write(to: Path) -> None:
-        try:
-            safetensors.torch.save_file(tensors, to, metadata=text)
-        except safetensors.SafetensorError as error:
-            raise OSError(f"{path} could not be written ({_line(error)}); is the disk full?") from error
 
-    write_atomically(path, write)
+def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
+    """sha256 of metadata, names, dtypes, shapes and bytes."""
+    heads = [[name, str(tensor.dtype), list(tensor.shape)] for name, tensor in sorted(tensors.items())]
+    summed = hashlib.sha256(json.dumps([metadata, heads], sort_keys=True).encode())
+    for _, tensor in sorted(tensors.items()):
+        summed.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return summed.hexdigest()
 
 
 def load_weights(path: Path, net: nn.Module) -> None:
-    """Read `path` into `net`, whose parameters must be those of the file, by name and shape."""
-    safetensors = _safetensors()
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist; has the run finished its first epoch?")
-    try:
-        tensors: dict[str, Tensor] = safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise ValueError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from None
+    """Read `path` into `net`, whose parameters must be those of the file, by name, shape and dtype."""
     own = net.state_dict()
-    strange = sorted(set(tensors) ^ set(own)) or [
-        f"{name} {list(tensors[name].shape)} instead of {list(tensor.shape)}"
-        for name, tensor in own.items()
-        if tensors[name].shape != tensor.shape
-    ]
-    if strange:
-        raise ValueError(f"{path} holds another network: {', '.join(strange[:3])}{' ...' if strange[3:] else ''}")
+    require_shapes(path, {name: tuple(tensor.shape) for name, tensor in own.items()}, whole=True)
+    with _opened(path) as file:
+        tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = _told(file)
+    # a file of an earlier version has no digest
+    if (digest := metadata.pop("sha256", None)) is not None and digest != _digest(tensors, metadata):
+        raise ValueError(f"{path} is damaged: its content does not have the checksum that it was written with")
+    for name, tensor in own.items():
+        if tensors[name].dtype != tensor.dtype:
+            raise ValueError(f"{path} holds another network: {name} is {tensors[name].dtype}, not {tensor.dtype}")
     net.load_state_dict(tensors)
 
 
-def input_shape(path: Path) -> tuple[int, ...]:
-    """Of the network whose weights `path` holds."""
-    shape = _metadata(path).get("input_shape")
-    if not isinstance(shape, list) or not all(isinstance(size, int) and 0 < size < 2**24 for size in shape):
-        raise ValueError(f"{path} does not say the shape of the network's input; was it written by bitspike train?")
-    return tuple(shape)
+def require_shapes(path: Path, wanted: Mapping[str, tuple[int, ...]], *, whole: bool) -> None:
+    """The file's tensors have these shapes, by its header alone; with `whole` there are no others."""
+    with _opened(path) as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    missing = wanted.keys() ^ shapes.keys() if whole else wanted.keys() - shapes.keys()
+    strange = sorted(missing) or [
+        f"{name} {list(shapes[name])} instead of {list(shape)}"
+        for name, shape in wanted.items()
+        if shapes[name] != shape
+    ]
+    if strange:
+        raise ValueError(f"{path} holds another network: {', '.join(strange[:3])}{' ...' if strange[3:] else ''}")
 
 
-def chosen_accuracy(path: Path) -> float:
-    """By which the epoch whose weights `path` holds was chosen."""
-    accuracy = _metadata(path).get("accuracy")
-    if not isinstance(accuracy, float):
-        raise ValueError(f"{path} does not say the network's accuracy; was it written by bitspike train?")
-    return accuracy
+@dataclass(frozen=True, slots=True)
+class WeightsInfo:
+    """What the metadata of a best.safetensors says: of which epoch, how accurate that was, and of what."""
+
+    path: Path
+    told: Mapping[str, Any]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of the network."""
+        shape = self.told.get("input_shape")
+        if not isinstance(shape, list) or not 0 < len(shape) < 9 or not all(_whole(size, 2**24) for size in shape):
+            raise self._lacks("the shape of the network's input")
+        return tuple(shape)
+
+    @property
+    def accuracy(self) -> float:
+        """By which the epoch was chosen."""
+        accuracy = self.told.get("accuracy")
+        if not isinstance(accuracy, float) or not 0 <= accuracy <= 1:
+            raise self._lacks("the network's accuracy")
+        return accuracy
+
+    @property
+    def epoch(self) -> int:
+        """That was chosen; the first is 1."""
+        epoch = self.told.get("epoch")
+        if not isinstance(epoch, int) or not _whole(epoch, 2**62):
+            raise self._lacks("the epoch")
+        return epoch
+
+    @property
+    def digest(self) -> str | None:
+        """Of the content; None in a file of an earlier version."""
+        digest = self.told.get("sha256")
+        return digest if isinstance(digest, str) else None
+
+    def recorded(self, kind: Literal["settings", "samples"], what: str) -> str | None:
+        """A digest of what the network was trained with; None in a file of an earlier version."""
+        digests = self.told.get(kind)
+        return digests.get(what) if isinstance(digests, dict) else None
+
+    def _lacks(self, what: str) -> ValueError:
+        return ValueError(f"{self.path} does not say {what}; was it written by bitspike train?")
 
 
-def _metadata(path: Path) -> dict[str, Any]:
+def _whole(value: object, below: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < below
+
+
+def weights_info(path: Path) -> WeightsInfo:
+    """What the file says of itself; no tensor is read."""
+    with _opened(path) as file:
+        return WeightsInfo(path, _told(file))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     safetensors = _safetensors()
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist; has the run finished its first epoch?")
     try:
         with safetensors.safe_open(path, "pt") as file:
-            told = json.loads((file.metadata() or {}).get("bitspike", "null"))
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
+            yield file
+    except PermissionError:
+        raise
+    except (safetensors.SafetensorError, OSError, ValueError, TypeError, RuntimeError, RecursionError) as error:
         raise ValueError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from None
+
+
+def _told(file: Any) -> dict[str, Any]:
+    text = (file.metadata() or {}).get("bitspike", "null")
+    if len(text) > MOST_METADATA:
+        raise ValueError(f"its metadata has {len(text)} characters, more than {MOST_METADATA}")
+    told = json.loads(text)
     return told if isinstance(told, dict) else {}
 
 

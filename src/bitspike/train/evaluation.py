@@ -18,8 +18,8 @@ from bitspike.train.world import World
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Over a whole set: mean loss, share right, and for each neuron layer the share of neurons that never fired
-    and the spikes of a sample."""
+    """Over a whole set: mean loss, share right, for each neuron layer the share of neurons that never fired and the
+    spikes of a sample; and the share of samples for which no output neuron fired, which have no answer."""
 
     loss: float
     accuracy: float
@@ -27,6 +27,7 @@ class Evaluation:
     spikes: list[float]
     samples: int
     correct_by_label: dict[int, tuple[int, int]]  # label: right, all
+    unanswered: float = 0.0
 
 
 def evaluation_batch(asked: int | None, samples: Samples) -> int:
@@ -57,7 +58,7 @@ def evaluate(
     weight = next(net.parameters())
     back = evaluation_mode(net)
     start, stop = world.share(len(samples))
-    sums = torch.zeros(2, dtype=torch.float64, device=device)  # loss, right
+    sums = torch.zeros(3, dtype=torch.float64, device=device)  # loss, right, unanswered
     alive: list[Tensor] = []
     spikes = torch.zeros(len(net.layers), dtype=torch.float64, device=device)
     right = torch.zeros(len(samples), dtype=torch.float32, device=device)
@@ -70,7 +71,9 @@ def evaluate(
                 loss, correct_ones = task.judge(observed.output, labels)
                 right[at : at + len(rows)] = correct_ones
                 sums[0] += loss.double() * len(rows)
-            seen = [fired(counts) for counts in observed.counts()]
+            layers = observed.counts()
+            sums[2] += (layers[-1].flatten(1).sum(1) == 0).sum()
+            seen = [fired(counts) for counts in layers]
             spikes += torch.stack([count for _, count in seen])
             masks = [mask for mask, _ in seen]
             alive = [a | b for a, b in zip(alive, masks, strict=True)] if alive else masks
@@ -85,14 +88,15 @@ def evaluate(
     awake = torch.stack([mask.mean() for mask in alive]).double()
     # one transfer: each waits for the device
     figures = torch.cat((sums / len(samples), spikes / len(samples), awake)).tolist()
-    layers = len(net.layers)
+    (loss, accuracy, unanswered), rest, n = figures[:3], figures[3:], len(net.layers)
     return Evaluation(
-        figures[0],
-        figures[1],
-        [1 - share for share in figures[2 + layers :]],
-        figures[2 : 2 + layers],
+        loss,
+        accuracy,
+        [1 - share for share in rest[n:]],
+        rest[:n],
         len(samples),
         _by_label(samples.labels.cpu(), right.cpu()),
+        unanswered,
     )
 
 

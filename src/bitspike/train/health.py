@@ -63,6 +63,15 @@ def dead_message(layer: str, since: int, theta: float, final: float, start: floa
     )
 
 
+MOST_NAMED = 2  # silent layers that get a line each; more at once share one
+
+
+def dead_layers_message(layers: Sequence[str], first: str) -> str:
+    """Of many at once; `first` is the first one's own message: the others may be silent because of it."""
+    named, rest = layers[:MOST_NAMED], len(layers) - MOST_NAMED
+    return f"{len(layers)} layers are silent: {', '.join(named)} and {rest} more; the first: {first}"
+
+
 class SilentLayers:
     """Layers without a single spike, and since which iteration. One batch may be; three watched in a row, or a whole
     evaluation, are a finding, and each layer is reported once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -20,15 +20,25 @@ from bitspike.nn.sharding import set_shard
 from bitspike.ops.checks import NotFiniteError
 from bitspike.schedules import Schedule
 from bitspike.train.capture import Captured
-from bitspike.train.checkpoint import load_checkpoint, save_checkpoint, save_weights
+from bitspike.train.checkpoint import (
+    PackedWeights,
+    WeightsInfo,
+    load_checkpoint,
+    load_weights,
+    pack_weights,
+    save_checkpoint,
+    weights_info,
+)
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch, fired
-from bitspike.train.health import SilentLayers, dead_message, nan_message
+from bitspike.train.health import MOST_NAMED, SilentLayers, dead_layers_message, dead_message, nan_message
 from bitspike.train.iteration import Iteration
 from bitspike.train.numerics import cast, dtype_of
 from bitspike.train.optim import load_optimizer, optimizer_state
+from bitspike.train.origin import Origin
 from bitspike.train.progress import Ending, Listener, Progress, driven
 from bitspike.train.recalibrate import recalibrate
+from bitspike.train.restore import progress_from, require_alike, require_optimizer, require_silent, require_state
 from bitspike.train.run_folder import Board, Row, RunFolder
 from bitspike.train.tasks import Task
 from bitspike.train.world import World
@@ -52,6 +62,7 @@ class Trainer:
         seed: int,
         repeat: int = 1,
         identity: str = "",
+        origin: Origin = Origin(),  # noqa: B008
         world: World = World(),  # noqa: B008
         listener: Listener = Listener(),  # noqa: B008
         graph: bool = True,
@@ -63,7 +74,7 @@ class Trainer:
         self.samples, self.chooser = samples, chooser
         self.config = config
         self.folder = folder
-        self.identity = identity
+        self.identity, self.origin = identity, origin
         self.world, self.listener = world, listener
         self.chosen_on = "test" if config.protocol == "paper" else "valid"
         self.progress = Progress()
@@ -264,15 +275,18 @@ class Trainer:
         if chosen:
             progress.best_epoch = progress.epoch
             progress.best_accuracy, progress.best_loss = result.accuracy, result.loss
+            progress.best_digest = ""  # known to the process that writes the file
         progress.iteration = 0
         self.sums.zero_()
         progress.seconds += now - self._counted_to
         progress.rows.append(row)
-        if self.world.first:
-            if chosen:
-                self._save_best(row)
-            self.folder.add_metrics(row)
+        best = self._pack_best() if chosen and self.world.first else None
+        # The checkpoint first: it is what the other files are made good by (`_make_good`), wherever a write fails.
         self.save()
+        if best is not None:
+            best.write(self.folder.best)
+        if self.world.first:
+            self.folder.add_metrics(row)
         self.listener.epoch_ends(row)
         return row
 
@@ -290,16 +304,22 @@ class Trainer:
             recalibrate(self.net, self.samples, config.recalibrate, seed=self.work.seed)
             return evaluate(self.net, samples, self.task, batch=batch, world=self.world, on_batch=tick)
 
-    def _save_best(self, row: Row) -> None:
+    def _pack_best(self) -> PackedWeights:
+        """The network of the epoch that has just ended, as it was judged; the checkpoint is to know its digest."""
+        row = self.progress.rows[-1]
         metadata = {
             "notation": self.net.notation,
             "input_shape": list(self.net.input_shape),
             "epoch": row["epoch"],
             "accuracy": row[f"{self.chosen_on}_accuracy"],
             "accuracy_on": self.chosen_on,
+            "settings": dict(self.origin.settings),
+            "samples": dict(self.origin.samples),
         }
         with self._as_judged():
-            save_weights(self.folder.best, self.net, metadata)
+            packed = pack_weights(self.net, metadata)
+        self.progress.best_digest = packed.digest
+        return packed
 
     @contextmanager
     def _as_judged(self) -> Iterator[None]:
@@ -327,14 +347,20 @@ class Trainer:
 
     def _warn_not_finite(self, otherwise: str) -> None:
         bad = self.bad.found()
-        self._warn(otherwise if bad is None else nan_message(*bad, self.work.learning_rate(bad[1])))
+        self.warn(otherwise if bad is None else nan_message(*bad, self.work.learning_rate(bad[1])))
 
     def _notice_silence(self, dead: list[float], *, whole: bool) -> None:
-        for name in self.silent.look(dead, self.progress.step, whole=whole):
-            schedule, theta = self.annealing.schedules()[name], self.annealing.thresholds()[name]
-            self._warn(dead_message(name, self.silent.since[name], theta, schedule.final, schedule(0)))
+        new = self.silent.look(dead, self.progress.step, whole=whole)
+        schedules, thetas = (self.annealing.schedules(), self.annealing.thresholds()) if new else ({}, {})
+        messages = [
+            dead_message(name, self.silent.since[name], thetas[name], schedules[name].final, schedules[name](0))
+            for name in new[:MOST_NAMED]
+        ]
+        for message in messages if len(new) <= MOST_NAMED else [dead_layers_message(new, messages[0])]:
+            self.warn(message)
 
-    def _warn(self, message: str) -> None:
+    def warn(self, message: str) -> None:
+        """Tell the listener, and write it into the summary; once."""
         if message not in self.progress.warnings:
             self.progress.warnings.append(message)
             self.listener.warning(message)
@@ -365,6 +391,7 @@ class Trainer:
             self.folder.last,
             {
                 "identity": self.identity,
+                "samples": dict(self.origin.samples),
                 "net": self.net.state_dict(),
                 "optimizer": optimizer_state(self.optimizer),
                 "annealing": self.annealing.state_dict(),
@@ -381,22 +408,118 @@ class Trainer:
         if not self.folder.last.is_file():
             return
         state = load_checkpoint(self.folder.last)
-        if state.get("identity") != self.identity:
-            raise ValueError(
-                f"{self.folder.last} belongs to another experiment (settings, data or teacher); choose another --out"
-            )
+        self._require_same_run(state)
         try:
-            self.net.load_state_dict(state["net"])
-            load_optimizer(self.optimizer, state["optimizer"])
-            self.annealing.load_state_dict(state["annealing"])
-            self.progress = Progress(**state["progress"])
-            self.sums.copy_(state["sums"])
-            self.bad.first.copy_(state["first_bad"])
-            self.silent.load(state["silent"])
-            if self.work.average is not None:
-                self.work.average.load(state["average"])
+            self._restore(state)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise ValueError(f"{self.folder.last} does not fit this experiment: {error}") from None
         if not self.world.first:
             self.sums.zero_()
         self.work.forget()
+        if self.progress.epoch + (self.progress.iteration > 0) > self.config.epochs:
+            self._go_back(self.config.epochs)
+        elif self.progress.best_epoch:
+            self._make_good()
+
+    def _require_same_run(self, state: Mapping[str, Any]) -> None:
+        """The checkpoint is of this experiment, on these samples."""
+        saved = state.get("samples")
+        if saved is not None and (changed := self.origin.changed(saved)):
+            raise ValueError(
+                f"{self.folder.last} belongs to another experiment: {changed} replaced since the run began; "
+                "put the old data back, or choose another --out"
+            )
+        if state.get("identity") != (self.origin.identity_before if saved is None else self.identity):
+            raise ValueError(
+                f"{self.folder.last} belongs to another experiment (settings, data or teacher); choose another --out"
+            )
+        if saved is None and self.origin.samples:
+            self.listener.note(
+                f"{self.folder.last} is of an earlier version and does not say what its samples held; "
+                "they are taken to be the same"
+            )
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        names, step = self.net.neuron_names(), state["annealing"]["step"]
+        progress = progress_from(state["progress"], self.work.count, len(names), self.chosen_on)
+        if step != progress.step:
+            raise ValueError(f"annealing.step must be {progress.step}, but is {step!r}")
+        self.net.load_state_dict(require_state("net", state["net"], self.net.state_dict()))
+        moved = [p for group in self.optimizer.param_groups for p in group["params"]]
+        load_optimizer(self.optimizer, require_optimizer(state["optimizer"], moved, progress.step))
+        self.annealing.load_state_dict(state["annealing"])
+        self.sums.copy_(require_alike("sums", state["sums"], self.sums))
+        self.bad.first.copy_(require_alike("first_bad", state["first_bad"], self.bad.first))
+        self.silent.load(require_silent(state["silent"], names))
+        if (average := self.work.average) is not None:
+            sums = state["average"]
+            average.load([require_alike("average", *pair) for pair in zip(sums, average.sums, strict=True)])
+        self.progress = progress
+
+    # The best epoch's network
+
+    def _make_good(self) -> None:
+        """See to it that best.safetensors is of the checkpoint's best epoch.
+
+        A process that was stopped between the two writes has left an older one: then the checkpoint is of that epoch's
+        end, and holds its network.
+        """
+        progress, info = self.progress, self._saved_best()
+        if info is not None and self._is_best(info):
+            return
+        if progress.best_epoch == progress.epoch and not progress.iteration:
+            if self.world.first:
+                self._pack_best().write(self.folder.best)
+        elif info is None or not progress.epoch < info.epoch <= self.config.epochs:
+            # earlier versions wrote it before the checkpoint: then its epoch is made again
+            raise self._not_best(info)
+
+    def _go_back(self, epochs: int) -> None:
+        """Report the first `epochs` only, as fewer are asked for than are done; last.ckpt stays as it is."""
+        progress, info = self.progress, self._saved_best()
+        done, rows = progress.epoch, progress.rows[:epochs]
+        on = self.chosen_on
+        best = max(rows, key=lambda row: (row[f"{on}_accuracy"], -row[f"{on}_loss"]))  # the first among equals
+        if self.config.choose == "last":
+            best = rows[-1]
+        if progress.best_epoch <= epochs:
+            self._make_good()
+        elif info is None or info.epoch != best["epoch"]:
+            raise ValueError(
+                f"{self.folder.path} has done {done} epochs, and the network of epoch {best['epoch']}, the chosen of "
+                f"the first {epochs}, is no longer there; give --epochs {max(done, epochs + 1)} or more"
+            )
+        else:
+            progress.best_epoch, progress.best_digest = info.epoch, info.digest or ""
+            progress.best_accuracy, progress.best_loss = best[f"{on}_accuracy"], best[f"{on}_loss"]
+        if done > epochs:
+            self.listener.note(f"{self.folder.path} has done {done} epochs; only the first {epochs} are asked for")
+        progress.epoch, progress.iteration, progress.step, progress.rows = epochs, 0, rows[-1]["step"], rows
+        progress.improved_epoch = min(progress.improved_epoch, epochs)
+        self.bad.first.masked_fill_(self.bad.first >= progress.step, -1)
+
+    def load_best(self) -> None:
+        """The chosen epoch's weights and thresholds into the network, if best.safetensors holds them."""
+        info = weights_info(self.folder.best)
+        if not self._is_best(info):
+            raise self._not_best(info)
+        load_weights(self.folder.best, self.net)
+
+    def _saved_best(self) -> WeightsInfo | None:
+        """None where there is no best.safetensors, or none that can be read."""
+        try:
+            info = weights_info(self.folder.best)
+            return info if info.epoch else None
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _is_best(self, info: WeightsInfo) -> bool:
+        digest = self.progress.best_digest
+        return info.epoch == self.progress.best_epoch and digest in ("", info.digest)
+
+    def _not_best(self, info: WeightsInfo | None) -> ValueError:
+        found = "is not there or damaged" if info is None else f"is of epoch {info.epoch} or of another run"
+        return ValueError(
+            f"{self.folder.best} {found}, but the best in {self.folder.last.name} is epoch {self.progress.best_epoch}; "
+            f"put the right one back, or delete {self.folder.last.name} to start from the beginning"
+        )

@@ -22,7 +22,7 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
 
 
 def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: float) -> tuple[Tensor, Tensor]:
-    """The count loss, and which samples are right, `[B]`: those whose label fires most (first among equals)."""
+    """The count loss, and which samples are right, `[B]`: see `fires_most`."""
     _check_fit("count_loss", spikes, labels)
     steps, batch, classes = spikes.shape
     if not 0 <= incorrect < correct <= 1:
@@ -50,7 +50,7 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
 
 
 def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The cross entropy, and which samples are right, `[B]`: those whose label fires most (first among equals)."""
+    """The cross entropy, and which samples are right, `[B]`: see `fires_most`."""
     count = _judged_count("cross_entropy_loss", spikes, labels, scale, smoothing)
     return _cross_entropy(count, labels, scale / len(spikes), smoothing), fires_most(count, labels)
 
@@ -109,8 +109,12 @@ def spike_count(spikes: Tensor) -> Tensor:
 
 
 def fires_most(count: Tensor, labels: Tensor) -> Tensor:
-    """`[B]`: whether the label's neuron has the highest count `[B, C]`, the first among equals."""
-    return count.detach().argmax(1) == labels
+    """`[B]`: whether the label's neuron has the highest count `[B, C]`, the first among equals that fire.
+
+    Where none fires there is no answer, hence no right one: silence would be class 0 otherwise.
+    """
+    count = count.detach()
+    return (count.argmax(1) == labels) & (count.amax(1) > 0)
 
 
 def _indicator(labels: Tensor, count: Tensor) -> Tensor:

@@ -36,6 +36,7 @@ class Progress:
     best_epoch: int = 0  # the chosen: the most accurate, then the least lossy; or the last (train.choose)
     best_accuracy: float = -1.0
     best_loss: float = math.inf
+    best_digest: str = ""  # of best.safetensors; none in a checkpoint of an earlier version
     improved_epoch: int = 0  # the last with a better accuracy: what patience counts from
     seconds: float = 0.0
     rows: list[Row] = field(default_factory=list)

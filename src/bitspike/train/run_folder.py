@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,23 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 Row = dict[str, Any]
+
+# Of a summary, what may differ between two runs that come to the same.
+_CIRCUMSTANCES = (
+    *("command", "versions", "device", "processes", "graph", "together", "together_since"),
+    *("seconds", "test_seconds", "peak_memory_mb"),
+)
+_SEAL = "results_sha256"
+
+
+def sealed(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """With a digest of its results, by which one that was changed is known."""
+    return {**summary, _SEAL: _results_digest(summary)}
+
+
+def _results_digest(summary: Mapping[str, Any]) -> str:
+    results = {key: value for key, value in summary.items() if key not in (*_CIRCUMSTANCES, _SEAL)}
+    return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
 
 
 class RunFolder:
@@ -33,6 +51,10 @@ class RunFolder:
         files = (self.experiment, self.metrics, self.summary, self.best, self.last)
         return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
 
+    def events(self) -> list[Path]:
+        """TensorBoard's files."""
+        return list(self.path.glob("events.out.tfevents.*"))
+
     def rewrite_metrics(self, rows: Sequence[Row]) -> None:
         """What a resumed run starts from: rows after its checkpoint are written again."""
         write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
@@ -46,16 +68,22 @@ class RunFolder:
         """The run is complete."""
         write_text(self.summary, json.dumps(summary, indent=2) + "\n")
 
-    def read_summary(self) -> dict[str, Any] | None:
-        """What a complete run came to; None while it is not."""
+    def read_summary(self, *, sealed: bool = False) -> dict[str, Any] | None:
+        """What a complete run came to; None while it is not. `sealed`: results that were changed are refused."""
         if not self.summary.is_file():
             return None
         try:
             summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{self.summary} is not valid JSON: {error}") from None
+        remedy = "without it --resume makes it again"
         if not isinstance(summary, dict) or not {"ended", "epochs"} <= summary.keys():
-            raise ValueError(f"{self.summary} is not the summary of a run; without it --resume makes it again")
+            raise ValueError(f"{self.summary} is not the summary of a run; {remedy}")
+        if not isinstance(summary["ended"], str) or type(summary["epochs"]) is not int:
+            raise ValueError(f"{self.summary} does not say how the run ended, and after how many epochs; {remedy}")
+        # one of an earlier version has no digest
+        if sealed and summary.get(_SEAL, digest := _results_digest(summary)) != digest:
+            raise ValueError(f"{self.summary} was changed or is damaged: its {_SEAL} is another; {remedy}")
         return summary
 
 

@@ -19,7 +19,7 @@ def count_loss(spikes: Tensor, labels: Tensor, on: int, off: int) -> tuple[Tenso
     """mean over samples and classes of (n - target)**2 / T, and which samples are right, `[B]` 1 or 0.
 
     n counts spikes `[T, B, C]` over time, the target is `on` for the label and `off` for other classes; right is a
-    sample whose label fires most, or first among equals.
+    sample whose label fires most, or first among equals that fire (`train.losses.fires_most`).
     """
     loss, rights = _CountLoss.apply(spikes, labels, on, off)
     return loss, rights

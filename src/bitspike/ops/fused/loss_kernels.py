@@ -35,7 +35,7 @@ def _count_loss_kernel(
     tl.store(losses + b, scale * tl.sum(off_by * off_by, axis=0))
     most = tl.max(tl.where(c < CLASSES, count, -1.0), axis=0)
     first = tl.min(tl.where((count == most) & (c < CLASSES), c, C_BLOCK), axis=0)  # of equal ones the first
-    tl.store(rights + b, tl.where(first == label, 1.0, 0.0))
+    tl.store(rights + b, tl.where((first == label) & (most > 0), 1.0, 0.0))  # silence is no answer
 
 
 @triton.jit(do_not_specialize=["count"])

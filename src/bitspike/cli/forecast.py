@@ -1,0 +1,97 @@
+"""How long a training will take, said once, after its first iterations: a log has no bar."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bitspike.data.samples import Dataset
+    from bitspike.experiments.schema import Experiment
+
+ENOUGH = 20  # iterations to measure, or fewer that take SECONDS together
+FEWEST, SECONDS = 3, 5.0
+LONG = 30 * 60  # seconds on a CPU from which a shorter way is named
+SHARE = 1 / 3  # of a training sample's time: that of a sample in an evaluation
+FIRST_LOOK = "mnist/quick"
+
+
+class Forecast:
+    """The lines about a run's length, of `runs` that follow each other.
+
+    A GPU works on while the host goes ahead: there only times between looks at its figures count, for which it is
+    waited, and only after the first ones, in which kernels are compiled and a graph is recorded.
+    """
+
+    def __init__(self, spec: Experiment, data: Dataset, device: str, runs: int = 1) -> None:
+        self.epochs, self.batch, self.device, self.runs = spec.train.epochs, spec.train.batch, device, runs
+        total = len(data.train) * spec.data.repeat
+        judged = len(data.test) if spec.train.protocol == "paper" else len(data.train) * spec.data.validation_share
+        self.evaluation = SHARE * judged / max(total, 1)  # of an epoch's time
+        self._left = 0  # iterations, of this run
+        self._seen = 0
+        self._skipped = 1 if device == "cpu" else 2  # marks before the clock starts
+        self._began: tuple[int, float] | None = None
+        self._said = False
+        self._iterations = self._ended = 0
+
+    def begins(self, epoch: int, iterations: int, done: int) -> str:
+        """What to say as an epoch begins: before the first one, how many there are."""
+        first, self._iterations = not self._iterations, iterations
+        self._left = (self.epochs - epoch + 1) * iterations - done
+        if not first:
+            return ""
+        which = f", from epoch {epoch} on" if epoch > 1 or done else ""
+        several = f", {self.runs} runs" if self.runs > 1 else ""
+        return f"{_count(self.epochs, 'epoch')} of {_count(iterations, 'iteration')}{which}{several}"
+
+    def iteration(self, looked: bool) -> str:
+        """What to say after an iteration; `looked`: its figures were read."""
+        self._seen += 1
+        self._left -= 1
+        if self._said or self._left <= 0:
+            return ""
+        if self.device != "cpu" and not looked:
+            return ""
+        now = time.monotonic()
+        if self._began is None:
+            self._skipped -= 1
+            if self._skipped <= 0:
+                self._began = self._seen, now
+            return ""
+        count, spent = self._seen - self._began[0], now - self._began[1]
+        if count < ENOUGH and (count < FEWEST or spent < SECONDS):
+            return ""
+        self._said = True
+        return self._line(spent / count * self._iterations * (1 + self.evaluation))
+
+    def epoch_ends(self, seconds: float) -> str:
+        """What to say after an epoch, where its iterations were too few to tell; the first may be slow to start."""
+        self._ended += 1
+        self._began, self._skipped = None, 1  # what comes between two epochs is no part of an iteration
+        if self._said or (self._ended == 1 and seconds < SECONDS) or self._left <= 0:
+            return ""
+        self._said = True
+        return self._line(seconds)
+
+    def _line(self, epoch: float) -> str:
+        """From the seconds of an epoch."""
+        left = epoch * (self._left / self._iterations + (self.runs - 1) * self.epochs)
+        line = f"about {duration(left)} to go, {duration(epoch)} an epoch"
+        if self.device != "cpu" or left < LONG:
+            return line
+        few = max(int(LONG / 3 / epoch), 1)
+        fewer = f", or --epochs {few} ({duration(few * epoch)})" if epoch < LONG else ""
+        return f"{line} on this CPU; a GPU takes far less; for a first look: bitspike train {FIRST_LOOK}{fewer}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """In the largest unit of which it is at least two."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"

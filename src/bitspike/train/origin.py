@@ -1,0 +1,26 @@
+"""What a run is made of, as its files remember it: settings and samples, by digests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """`samples` are the digests of the "train" and "test" samples, `where(split)` names them and their file.
+
+    `settings` are the digests of the whole "experiment" and of the "network" alone; `identity_before` is the identity
+    as checkpoints without `samples` know it.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, str] = field(default_factory=dict)
+    where: Callable[[str], str] = lambda split: f"the {split} samples"
+    identity_before: str = ""
+
+    def changed(self, saved: Any) -> str:
+        """Which samples are not those that were saved, in words; empty if all are."""
+        known = saved if isinstance(saved, dict) else {}
+        return " and ".join(self.where(split) for split, digest in self.samples.items() if known.get(split) != digest)
