@@ -111,9 +111,9 @@ def main() -> None:
 
 def neuron_steps(notation: str, shape: tuple[int, ...], steps: int, batch: int) -> int:
     """Of an iteration, as the trainer counts them."""
-    import bitspike
+    from bitspike.nn.notation import count_neurons, parse
 
-    return steps * batch * bitspike.build(notation, shape).neurons()
+    return steps * batch * count_neurons(parse(notation, shape)[0])
 
 
 if __name__ == "__main__":

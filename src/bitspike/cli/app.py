@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -73,6 +74,20 @@ def options(
 def echo(message: str, err: bool = False) -> None:
     """A line of the result, on stdout."""
     typer.echo(printable(message), err=err)
+
+
+def tune_process() -> None:
+    """Let a process that is the command's own wait and allocate well; call it before anything imports torch.
+
+    OpenMP's threads spin while they wait for each other, by default for milliseconds: on a shared machine the thread
+    they wait for gets no turn meanwhile (up to 15 times slower). Microseconds are as good on an idle one
+    (benchmarks/cpu_waiting.py). Whoever sets OMP_WAIT_POLICY or GOMP_SPINCOUNT knows better.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "300")
+    from bitspike.ops.buffers import keep_freed_memory
+
+    keep_freed_memory()
 
 
 def say(message: str) -> None:

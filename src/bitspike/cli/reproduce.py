@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bitspike.cli.app import AsJson, app, bars, echo_json, say
+from bitspike.cli.app import AsJson, app, bars, echo_json, say, tune_process
 from bitspike.cli.reproduce_static import static
 from bitspike.terminal import draw, screen, table
 
@@ -43,10 +43,9 @@ def coding(
     as_json: AsJson = False,
 ) -> None:
     """The temporal coding task of Fig. 4: train, test its claims, and write figure, animation, page and numbers."""
+    tune_process()
     from bitspike.experiments.coding_report import reproduce_coding
-    from bitspike.ops.buffers import keep_freed_memory
 
-    keep_freed_memory()
     try:
         with bars() as begin:
             summary = reproduce_coding(

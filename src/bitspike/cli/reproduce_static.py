@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bitspike.cli.app import AsJson, Device, bars, echo_json, say
+from bitspike.cli.app import AsJson, Device, bars, echo_json, say, tune_process
 from bitspike.cli.train import Set, catching_interrupts, telling
 from bitspike.terminal import draw, screen, table
 
@@ -82,14 +82,13 @@ def static(
 
     Goes on by itself: cells in the folder that are complete are read, others are trained to their end.
     """
+    tune_process()
     from bitspike.analysis.traces import require_matplotlib
     from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.presets import VARIANTS
     from bitspike.experiments.static import plan
     from bitspike.experiments.static_report import write_report
-    from bitspike.ops.buffers import keep_freed_memory
 
-    keep_freed_memory()
     require_matplotlib()
     where, command = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
     if not report:

@@ -18,7 +18,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Column
 
-from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say
+from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say, tune_process
 from bitspike.cli.forecast import Forecast
 from bitspike.terminal import Label, printable, screen
 
@@ -76,18 +76,18 @@ def train(
 
     On several GPUs or processes: torchrun --nproc-per-node N -m bitspike train ...
     """
-    from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.presets import preset_or_file
-    from bitspike.experiments.runs import complete, resumable, train_run, train_trials
-    from bitspike.ops.buffers import keep_freed_memory
-    from bitspike.train.world import World
 
     if together and trials is None:
         raise ValueError("--together trains several trials side by side; say how many with --trials N")
-    keep_freed_memory()
     settings = list(set_ or [])
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
-    spec = preset_or_file(experiment, settings)
+    spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is told at once
+    tune_process()
+    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.runs import complete, resumable, train_run, train_trials
+    from bitspike.train.world import World
+
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
     fresh = resume and not resumable(out)
     with telling(World.rank_here() == 0, spec) as told, catching_interrupts() as interrupted:
@@ -131,11 +131,10 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """The best network of a run on its test, validation or training samples."""
+    tune_process()
     from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.saved import evaluate_run
-    from bitspike.ops.buffers import keep_freed_memory
 
-    keep_freed_memory()
     with bars() as begin:
         setting = Setting(device=choose_device(device), progress=begin)
         done = evaluate_run(run, split.value, setting, steps=steps)

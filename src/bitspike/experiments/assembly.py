@@ -20,7 +20,7 @@ from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
-from bitspike.nn.notation import Conv, parse
+from bitspike.nn.notation import Conv, count_neurons, parse
 from bitspike.train.origin import Origin
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
@@ -122,6 +122,12 @@ def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, 
         if spec.net.recurrent and i < len(layers) - 1:
             found[f"layers.{i}.lif.weight"] = (layer.outputs, layer.outputs)
     return found
+
+
+def iteration_work(spec: Experiment, data: Dataset) -> int:
+    """Neuron-steps of a training iteration: how much there is to do for threads."""
+    layers, _ = parse(spec.net.notation, data.shape)
+    return (data.train.steps or spec.net.steps) * min(spec.train.batch, len(data.train)) * count_neurons(layers)
 
 
 def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:

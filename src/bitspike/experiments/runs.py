@@ -23,6 +23,7 @@ from bitspike.experiments.assembly import (
     choose_task,
     differences,
     identity,
+    iteration_work,
     origin,
     splits,
 )
@@ -35,7 +36,7 @@ from bitspike.files import locked, require_folder, write_text
 from bitspike.nn import SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
-from bitspike.train.numerics import cast, reproducible
+from bitspike.train.numerics import cast, reproducible, threads_for
 from bitspike.train.run_folder import RunFolder, sealed, trial_folders
 from bitspike.train.together import Chorus, run_together
 from bitspike.train.world import World, joined
@@ -219,10 +220,11 @@ def _train(
             if world.first:
                 setting.started(spec, data, net, out)
             _warn_of_one_class(spec, trainer, material)
-            ended = trainer.run()
-            if ended == "interrupted":
-                return None
-            return _summarize(spec, material, trainer, ended, setting, world)
+            with threads_for(iteration_work(spec, data)):
+                ended = trainer.run()
+                if ended == "interrupted":
+                    return None
+                return _summarize(spec, material, trainer, ended, setting, world)
 
 
 def _train_together(
@@ -255,6 +257,9 @@ def _train_together(
             _begin(specs[i], trainer, world, above)
             setting.started(specs[i], materials[i].data, trainer.net, outs[i])
             _warn_of_one_class(specs[i], trainer, materials[i])
+        if trainers:
+            first = next(iter(trainers))
+            held.enter_context(threads_for(iteration_work(specs[first], materials[first].data)))
         endings = dict(zip(trainers, run_together(list(trainers.values())) if trainers else (), strict=True))
         for i, ended in endings.items():
             if ended != "interrupted":

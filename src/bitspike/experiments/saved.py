@@ -15,6 +15,7 @@ from bitspike.experiments.assembly import (
     Split,
     build_network,
     choose_task,
+    iteration_work,
     network_digest,
     samples_digests,
     samples_in_words,
@@ -27,7 +28,7 @@ from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
-from bitspike.train.numerics import cast, dtype_of, reproducible
+from bitspike.train.numerics import cast, dtype_of, reproducible, threads_for
 from bitspike.train.run_folder import RunFolder, trial_folders
 
 
@@ -124,7 +125,8 @@ def evaluate_run(path: Path, split: Split, setting: Setting, *, steps: int | Non
         net.steps = steps
     batch = evaluation_batch(spec.train.evaluate_batch, samples)
     tick = setting.progress(f"{data.title}, {split}", -(-len(samples) // batch))
-    with reproducible(spec.train.precision), cast(spec.train.precision, setting.device):
+    precision = spec.train.precision
+    with reproducible(precision), cast(precision, setting.device), threads_for(iteration_work(spec, data)):
         result = evaluate(net, samples, choose_task(spec, len(net.layers)), batch=batch, on_batch=tick)
     return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, setting))
 

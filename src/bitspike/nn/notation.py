@@ -5,7 +5,9 @@ Beyond the paper, a convolution has a padding and a stride, `32Conv3p1s2`, and a
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -49,6 +51,11 @@ class Dense:
 
 
 Layer = Conv | Dense
+
+
+def count_neurons(layers: Sequence[Layer]) -> int:
+    """Of all layers together."""
+    return sum(math.prod(layer.output) if isinstance(layer, Conv) else layer.outputs for layer in layers)
 
 
 class _Parser:

@@ -19,6 +19,27 @@ deterministic: Any = _settings  # its only member is set from outside
 Precision = Literal["float32", "tf32", "bf16", "float64"]
 
 
+# Neuron-steps of an iteration below which one thread is as fast as two, on an idle machine, and faster on a busy one
+# (benchmarks/cpu_waiting.py).
+SMALL = 1 << 20
+
+
+@contextmanager
+def threads_for(neuron_steps: int) -> Iterator[None]:
+    """Give a small network one thread: its operations are over before a second is awake.
+
+    The same network always gets as many, since the sums of two threads round otherwise than those of one.
+    OMP_NUM_THREADS takes precedence.
+    """
+    before = torch.get_num_threads()
+    if neuron_steps < SMALL and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @contextmanager
 def reproducible(precision: Precision) -> Iterator[None]:
     """Deterministic algorithms, float32 as said, and PyTorch's settings and random state put back afterwards."""

@@ -35,7 +35,10 @@ def require_state(name: str, saved: object, own: Mapping[str, Tensor]) -> dict[s
 
 
 def require_optimizer(saved: object, parameters: Sequence[Tensor], step: int) -> dict[str, Any]:
-    """The saved moments, each of its parameter's shape, after at most `step` iterations; `parameters` in groups' order."""
+    """The saved moments, each of its parameter's shape, after at most `step` iterations.
+
+    `parameters` in the order of the optimizer's groups.
+    """
     known = saved if isinstance(saved, dict) else {}
     state, groups = known.get("state"), known.get("param_groups")
     if not isinstance(state, dict) or not isinstance(groups, list):
