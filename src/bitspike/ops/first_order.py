@@ -21,10 +21,9 @@ def first_order(function: _Function) -> _Function:
 
     @wraps(forward)
     def linked_forward(ctx: Any, *args: Any) -> Any:
-        learnt = [arg for arg in args if isinstance(arg, Tensor) and arg.requires_grad]
-        if learnt:
+        if ctx.next_functions:  # a graph is recorded
             with torch.enable_grad():
-                ctx.link = _Link.apply(*learnt)
+                ctx.link = _Link.apply(*(arg for arg in args if isinstance(arg, Tensor) and arg.requires_grad))
         return forward(ctx, *args)
 
     @wraps(backward)
