@@ -533,6 +533,34 @@ def test_a_wrong_local_copy_is_remembered_as_wrong_until_it_changes(local, summe
     assert locate("toy", catalog=toys()).edition == "published"
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes are of POSIX")
+@pytest.mark.parametrize("call", [locate, fetch])
+def test_what_has_no_checksum_and_may_be_another_users_is_not_taken_by_itself(local, monkeypatch, call):
+    put(local / "toy", OWN)
+    assert locate("toy", catalog=toys()).edition == UNKNOWN
+    says = r"train\.h5 has no known checksum and can be changed by another user; to take it anyway fetch it with --from"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: (local / "toy").stat().st_uid + 1)
+        patch.setattr(roots, "SYSTEM", -1)
+        with pytest.raises((FileNotFoundError, DownloadError), match=says):
+            call("toy", catalog=toys())
+    (local / "toy").chmod(0o777)
+    with pytest.raises((FileNotFoundError, DownloadError), match=says):
+        call("toy", catalog=toys())
+    assert fetch("toy", source=local, catalog=toys()).edition == UNKNOWN
+
+
+def test_bytes_changed_behind_the_same_time_are_read_again(local):
+    put(local / "toy", PUBLISHED)
+    locate("toy", catalog=toys())
+    path = local / "toy" / "train.gz"
+    then = path.stat()
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
+    with pytest.raises(FileNotFoundError, match=r"train\.gz"):
+        locate("toy", catalog=toys())
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", '{"PATH": 1}', '{"PATH": {"fault": null}}', '{"PATH": {"fault": [], "size": 1}}']
 )

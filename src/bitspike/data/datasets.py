@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +90,7 @@ def _image_pair(found: Found, config: DataConfig, root: Path | None, progress: P
 
 
 def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
-    from bitspike.data.frame_cache import cached_frames
+    from bitspike.data.frame_cache import cache_folder, cached_frames
 
     defaults = _BINNING[found.name]
     both: list[Events] = []  # a reader that gives both splits at once is asked once
@@ -107,7 +103,7 @@ def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: P
 
         return read
 
-    folder = _cache_folder(root)
+    folder = cache_folder(root or data_root())
     pair = []
     for split, name in enumerate(("train", "test")):
         key = {"dataset": found.name, "edition": found.edition, "split": name, "files": found.fingerprint}
@@ -187,7 +183,7 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
 
 def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
     from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
-    from bitspike.data.frame_cache import cached_frames
+    from bitspike.data.frame_cache import cache_folder, cached_frames
 
     if not path.is_file():
         raise FileNotFoundError(f"data: {path} {'is not a file' if path.exists() else 'does not exist'}")
@@ -208,14 +204,4 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
     def read() -> Events:
         return read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
 
-    return cached_frames(read, binning, key, _cache_folder(root), progress=progress)
-
-
-def _cache_folder(root: Path | None) -> Path:
-    """In the data folder, or where that cannot be written (a shared, read-only one), in the system's temporary one."""
-    folder = (root or data_root()) / "cache"
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    if os.access(folder, os.W_OK):
-        return folder
-    return Path(tempfile.gettempdir()) / f"bitspike-cache-{getpass.getuser()}"
+    return cached_frames(read, binning, key, cache_folder(root or data_root()), progress=progress)

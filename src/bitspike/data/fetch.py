@@ -15,8 +15,11 @@ from typing import NamedTuple
 
 from bitspike.data.catalog import CATALOG, Edition, Entry, File, lookup
 from bitspike.data.download import Begin, DownloadError, download, quiet
-from bitspike.data.roots import Item, Kept, Manifest, Memory, data_root, local_folders, search, unreadable
+from bitspike.data.roots import Item, Kept, Manifest, Memory, data_root, foreign, local_folders, search, unreadable
 from bitspike.files import explained, locked
+
+
+Check = Callable[[Item], str | None]  # what is wrong with an item, or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def locate(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] 
         return found
     complaints: list[str] = []
     memory = Memory(folder / "verified.json")
-    hit = search(entry, _places(entry, folder), memory.fault, complaints, read=False)
+    hit = search(entry, _places(entry, folder), _safe(memory.fault, folder), complaints, read=False)
     memory.save()
     if hit is None:
         raise FileNotFoundError(_absent(entry, complaints))
@@ -112,10 +115,10 @@ def verify(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] 
     complaints: list[str] = []
     places = _places(entry, folder)
     # A copy without a fault is the one in use; where none is, the first that is complete is shown with its faults.
-    hit = search(entry, places, Item.fault, complaints, read=True)
+    hit = search(entry, places, _safe(Item.fault, folder), complaints, read=True)
     if hit is not None:
         return [_checked(item, None, None) for item in hit[1]]
-    hit = search(entry, places, lambda item: None, [], read=False)
+    hit = search(entry, places, _safe(lambda item: None, folder), [], read=False)
     if hit is None:
         raise FileNotFoundError(_absent(entry, complaints))
     edition, items = hit
@@ -148,7 +151,8 @@ def _fetch(entry: Entry, folder: Path, source: Path | None, begin: Begin) -> Fou
         return present
     complaints: list[str] = []
     places = _places(entry, folder) if source is None else _below(entry, [source.expanduser().resolve()])
-    hit = search(entry, places, Item.fault, complaints, read=True)
+    check = _safe(Item.fault, folder) if source is None else Item.fault
+    hit = search(entry, places, check, complaints, read=True)
     if hit is None and source is not None:
         raise FileNotFoundError(_not_in(entry, source, complaints))
     if hit is not None and present is not None and _rank(entry, present) <= entry.editions.index(hit[0]):
@@ -324,6 +328,11 @@ def _plain_files(path: Path) -> list[Path]:
 
 def _places(entry: Entry, folder: Path) -> list[Path]:
     return [folder, *_below(entry, local_folders())]
+
+
+def _safe(check: Check, folder: Path) -> Check:
+    """`check`, which also refuses what lies outside the data set's own `folder` and may be another user's choice."""
+    return lambda item: (None if item.path.parent == folder else foreign(item)) or check(item)
 
 
 def _below(entry: Entry, bases: Iterable[Path]) -> list[Path]:
