@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitspike.data.encoders import latency, poisson
-from bitspike.data.samples import Dataset, Frames, Images
+from bitspike.data.samples import Dataset, Frames, Images, time_first
 
 if TYPE_CHECKING:
     from bitspike.data.datasets import Progress
 
-__all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson"]
+__all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson", "time_first"]
 
 
 def load(name: str, *, root: Path | None = None, progress: "Progress | None" = None, **options: Any) -> Dataset:
