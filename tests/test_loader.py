@@ -1,4 +1,4 @@
-"""Samples in a DataLoader: one by one, in batches that are time first without being asked, and in a loop that learns."""
+"""Samples in a DataLoader: one by one, in batches that are time first unasked, and in a loop that learns."""
 
 import multiprocessing
 import warnings
@@ -114,7 +114,9 @@ def test_shuffled_batches_hold_every_sample_once(samples):
     assert together.sum() == samples.batch(torch.tensor(order))[0].sum()
 
 
-@pytest.mark.parametrize(("method", "workers", "kind"), [("fork", 2, "frames"), ("fork", 2, "images"), ("spawn", 1, "frames")])
+@pytest.mark.parametrize(
+    ("method", "workers", "kind"), [("fork", 2, "frames"), ("fork", 2, "images"), ("spawn", 1, "frames")]
+)
 def test_workers_give_the_same(method, workers, kind):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} on this system")
@@ -146,7 +148,9 @@ def test_sequences_of_ones_own_are_put_time_first():
     x, labels = next(iter(DataLoader(own, batch_size=4, collate_fn=time_first)))
     assert x.shape == (STEPS, 4, 2)
     assert x[0, :, 0].tolist() == labels.tolist() == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match=r"time_first: the inputs of a batch must have one shape, but have \[\(2, 3\), "):
+    with pytest.raises(
+        ValueError, match=r"time_first: the inputs of a batch must have one shape, but have \[\(2, 3\), "
+    ):
         time_first([(torch.zeros(2, 3), 0), (torch.zeros(4, 3), 0)])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from bitspike.data.array_files import LIMIT, Stored, open_arrays
+from bitspike.data.array_files import LIMIT, Stored, listed, open_arrays
 from bitspike.data.events import Events
 from bitspike.data.samples import Frames, Images, frames_from_dense
 
@@ -38,7 +38,7 @@ def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
         kinds.append("spikes")
     if len(kinds) != 1 or "labels" not in names:
         needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
-        raise ValueError(f"{path}: holds {_listed(names)}, but must hold the arrays of one kind ({needs})")
+        raise ValueError(f"{path}: holds {listed(names)}, but must hold the arrays of one kind ({needs})")
     return kinds[0]
 
 
@@ -223,7 +223,7 @@ def _start_at_zero(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
 
 def _array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
     if name not in arrays:
-        raise ValueError(f"{path}: must hold an array {name}, but holds {_listed(arrays)}")
+        raise ValueError(f"{path}: must hold an array {name}, but holds {listed(arrays)}")
     return arrays[name].read()
 
 
@@ -249,7 +249,3 @@ def _require_flat(path: Path, name: str, values: NDArray[Any]) -> None:
 def _require_length(path: Path, name: str, length: int, required: int, *, of: str = "labels") -> None:
     if length != required:
         raise ValueError(f"{path}: {name} must be as many as {of}, {required}, but there are {length}")
-
-
-def _listed(names: Mapping[str, Stored] | set[str]) -> str:
-    return ", ".join(sorted(names)[:20]) or "no arrays"

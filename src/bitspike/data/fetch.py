@@ -18,7 +18,6 @@ from bitspike.data.download import Begin, DownloadError, download, quiet
 from bitspike.data.roots import Item, Kept, Manifest, Memory, data_root, foreign, local_folders, search, unreadable
 from bitspike.files import explained, locked
 
-
 Check = Callable[[Item], str | None]  # what is wrong with an item, or None
 
 

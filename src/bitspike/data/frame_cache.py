@@ -40,8 +40,8 @@ def cached_frames(
 ) -> Frames:
     """Frames of the events that `read` gives, from `folder` if they are there; `read` is called only if not.
 
-    Without a folder nothing is kept. `key` says which events they are. One process builds, others that want the same wait and take what it wrote. A file
-    that is damaged is built again.
+    Without a folder nothing is kept. `key` says which events they are. One process builds, others that want the same
+    wait and take what it wrote. A file that is damaged is built again.
     """
     if folder is None:
         return bin_events(read(), binning, workers=_workers(workers), progress=progress)
@@ -67,9 +67,9 @@ def cached_frames(
 
 
 def cache_folder(root: Path) -> Path | None:
-    """In the data root, trusted as the data in it is; where that cannot be written, a private one of the user's, or none.
+    """In the data root, trusted as the data in it is; where that cannot be written, a private one, or none.
 
-    A private one belongs to this user and only this user can write there: whoever else can would choose what is trained.
+    A private one belongs to this user, and nobody else can write there: they would choose what is trained.
     """
     folder = root / "cache"
     with suppress(OSError):

@@ -72,13 +72,17 @@ class Item(NamedTuple):
 
 
 def foreign(item: Item) -> str | None:
-    """Why bytes that no checksum tells are not taken where they were found by themselves: another user may choose them."""
+    """Why a file without a known checksum is not taken where it was found by itself: it may be another user's choice."""
     if item.form.checksum is not None or not hasattr(os, "geteuid"):
         return None
     for path in (item.path.parent, item.path, *item.form.files(item.path)):
         found = path.stat()
-        if found.st_uid not in (SYSTEM, os.geteuid()) or (found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX):
-            return "has no known checksum and can be changed by another user; to take it anyway fetch it with --from DIR"
+        if found.st_uid not in (SYSTEM, os.geteuid()) or (
+            found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+        ):
+            return (
+                "has no known checksum and can be changed by another user; to take it anyway fetch it with --from DIR"
+            )
     return None
 
 
@@ -187,7 +191,8 @@ class Manifest:
 class Memory:
     """`verified.json`: what was wrong with files used in place (null: nothing), so that they are read once only.
 
-    A file counts as the same while its path, size and times of change are (its owner can set the one, not the other), and its checksum is.
+    A file counts as the same while its path, size and times of change are (its owner can set one of the two, not both),
+    and it is compared with the same checksum.
     """
 
     def __init__(self, path: Path) -> None:

@@ -34,22 +34,22 @@ class SequenceSample(NamedTuple):
 def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
     """`[T, B, ...]` and labels `[B]` from sequences `[T, ...]` and their labels: a DataLoader's `collate_fn`.
 
-    Images out of `Images` give `[B, C, H, W]`. Samples of `Images` and `Frames` are collated so by default; a dataset of
-    one's own with sequences needs it, as PyTorch's default puts the batch first.
+    Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of one's
+    own with sequences needs it, as PyTorch's default puts the batch first.
     """
     inputs, labels = zip(*batch, strict=True)
     shapes = sorted({tuple(each.shape) for each in inputs})
     if len(shapes) > 1:
         raise ValueError(f"time_first: the inputs of a batch must have one shape, but have {shapes[:4]}")
     together = torch.stack(inputs, dim=0 if isinstance(batch[0], ImageSample) else 1)
-    return together, torch.utils.data.default_collate(labels)
+    return together, torch.utils.data.default_collate(list(labels))
 
 
 def _collated(batch: Sequence[tuple[Tensor, Any]], *, collate_fn_map: object = None) -> tuple[Tensor, Any]:
     return time_first(batch)
 
 
-# How PyTorch's default collate learns a type. Of plain tuples it makes [B, T, ...], which a network reads as [T, B, ...].
+# How PyTorch's default collate learns a type. Plain tuples become [B, T, ...], which a network reads as [T, B, ...].
 default_collate_fn_map.update({ImageSample: _collated, SequenceSample: _collated})
 
 
