@@ -17,9 +17,9 @@ import h5py
 import numpy as np
 import pytest
 
-from bitspike.data.array_files import printable
 from bitspike.data.event_files import kind_of, read_image_file
 from bitspike.data.shd import read_shd
+from bitspike.files import printable
 from data_files import (
     AEDAT_HEADER,
     gesture_files,

@@ -18,6 +18,8 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from bitspike.files import printable
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -177,8 +179,3 @@ def require_plain(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> i
 def listed(names: Iterable[str]) -> str:
     """The first of the names that a file gives, as they can be shown."""
     return ", ".join(printable(name)[:100] for name in sorted(names)[:20]) or "no arrays"
-
-
-def printable(text: str) -> str:
-    """`text` with what would move a terminal's cursor, colour it or ring its bell shown as an escape."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -16,9 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from bitspike.data.aedat import read_aedat
-from bitspike.data.array_files import Refused, printable, read_npy, readable
+from bitspike.data.array_files import Refused, read_npy, readable
 from bitspike.data.binning import Progress, silent
 from bitspike.data.events import Events
+from bitspike.files import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -72,7 +72,7 @@ class Item(NamedTuple):
 
 
 def foreign(item: Item) -> str | None:
-    """Why a file without a known checksum is not taken where it was found by itself: it may be another user's choice."""
+    """Why a file without a known checksum is not taken where it was found by itself: another user may choose it."""
     if item.form.checksum is not None or not hasattr(os, "geteuid"):
         return None
     for path in (item.path.parent, item.path, *item.form.files(item.path)):

@@ -34,8 +34,8 @@ class SequenceSample(NamedTuple):
 def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
     """`[T, B, ...]` and labels `[B]` from sequences `[T, ...]` and their labels: a DataLoader's `collate_fn`.
 
-    Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of one's
-    own with sequences needs it, as PyTorch's default puts the batch first.
+    Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of
+    one's own with sequences needs it, as PyTorch's default puts the batch first.
     """
     inputs, labels = zip(*batch, strict=True)
     shapes = sorted({tuple(each.shape) for each in inputs})
