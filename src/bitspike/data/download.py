@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import http.client
-import io
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from bitspike.data.http_pace import SLOWEST, PacedHTTPHandler, PacedHTTPSHandler
 from bitspike.data.roots import read_json
 from bitspike.files import digest, explained, printable
 
@@ -30,7 +30,6 @@ Begin = Callable[[str, int | None], Callable[[int], None]]  # (stage, bytes in a
 ATTEMPTS = 3  # at a mirror, counted anew whenever it has sent something
 PAUSE_S = 0.5  # before the second attempt, twice that before the third
 LIMIT = 32 << 30  # bytes, whatever a server says
-SLOWEST = 1024  # bytes a second, over two timeouts: a server that drips is as good as one that sends nothing
 BLOCK = 1 << 16
 
 
@@ -94,7 +93,7 @@ def _from_mirror(url: str, part: _Part, timeout_s: float, meter: _Meter) -> None
                 part.receive(url, timeout_s, meter)
             return part.finish()
         except _Failed as failure:
-            if part.length - furthest > SLOWEST * (time.monotonic() - began):
+            if part.length - furthest > SLOWEST * max(1, time.monotonic() - began):
                 left, furthest = ATTEMPTS, part.length
             left -= 1
             if not failure.again or not left:
@@ -287,95 +286,13 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-class _Pace(io.RawIOBase):
-    """A connection's bytes, as long as they come fast enough: the head within one timeout, then the file at SLOWEST.
-
-    A timeout of the connection's own begins anew with every byte. Only the file's bytes count, as `came` tells them: a
-    server can also send headers, chunk sizes and trailers without end.
-    """
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._raw = connection, connection.makefile("rb", buffering=0)
-        self._timeout = connection.gettimeout() or 30.0
-        self._since, self._span, self._bytes = time.monotonic(), self._timeout, 0
-
-    def came(self, count: int) -> None:
-        """So many bytes of the file have come."""
-        now = time.monotonic()
-        self._bytes += count
-        if self._bytes >= SLOWEST * self._span:  # enough for this span: the next begins
-            self._since, self._span, self._bytes = now, 2 * self._timeout, 0
-
-    def begin_file(self) -> None:
-        """The head is here."""
-        self._since, self._span = time.monotonic(), 2 * self._timeout
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int | None:
-        left = self._since + self._span - time.monotonic()
-        if left <= 0:
-            raise _Slow(self._span, self._bytes)
-        self._connection.settimeout(min(self._timeout, left))
-        try:
-            return self._raw.readinto(buffer)
-        except TimeoutError:
-            if self._timeout > left:
-                raise _Slow(self._span, self._bytes) from None
-            raise
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Slow(OSError):
-    """Bytes come, but too slowly."""
-
-    def __init__(self, span: float, count: int) -> None:
-        super().__init__(f"the server is too slow: {count} bytes of the file came in {span:g} s")
-
-
-class _Response(http.client.HTTPResponse):
-    """As the library's own, read at a pace."""
-
-    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self.fp.close()
-        self.pace = _Pace(sock)
-        self.fp = io.BufferedReader(self.pace)
-
-    def begin(self) -> None:
-        super().begin()
-        self.pace.begin_file()
-
-
-class _Connection(http.client.HTTPConnection):
-    response_class = _Response
-
-
-class _SecureConnection(http.client.HTTPSConnection):
-    response_class = _Response
-
-
-class _Http(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Connection, req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_SecureConnection, req)
-
-
 def _opener() -> urllib.request.OpenerDirector:
     """As urllib's own, without what would open files and ftp."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
-        _Http,
-        _Https,
+        PacedHTTPHandler,
+        PacedHTTPSHandler,
         urllib.request.HTTPDefaultErrorHandler,
         urllib.request.HTTPErrorProcessor,
         _Redirects,
