@@ -243,7 +243,9 @@ def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
         raise Refused(f"must be floats [E, 4] or have fields x, y, p and t, but is {values.dtype} {list(values.shape)}")
     if not all(column.ndim == 1 and column.dtype.kind in "iufb" for column in (x, y, p, t)):
         raise Refused(f"x, y, p and t must be lists of numbers, but are {values.dtype} {list(values.shape)}")
-    if len(t) and not (t.min().item() >= 0 and t.max().item() < 2**40):  # written so that NaN is refused
+    if t.dtype.kind == "f" and np.isnan(t).any():
+        raise Refused(f"t must be at least 0, but {int(np.isnan(t).sum())} of {len(t)} are NaN")
+    if len(t) and not (t.min().item() >= 0 and t.max().item() < 2**40):
         raise Refused(f"t must be at least 0, but goes over {t.min()}..{t.max()}")
     t = np.rint(t.astype(np.float64) * 1000).astype(np.int64) if t.dtype.kind == "f" else t.astype(np.int64)
     order = np.argsort(t, kind="stable")

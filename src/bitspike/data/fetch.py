@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,16 +74,50 @@ def fetch(
         return _built_in(entry, folder)
     if source is None and (found := _ready(entry, folder, full=True)):
         return found
-    try:
-        with locked(folder / ".lock", lambda: begin(f"{name}: waiting, another process is fetching it", None)):
+    if source is not None:
+        _require_folder(entry, source.expanduser())
+    with (
+        _writable(folder),
+        locked(folder / ".lock", lambda: begin(f"{name}: waiting, another process is fetching it", None)),
+    ):
+        try:
             return _fetch(entry, folder, source, begin)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        except BaseException:
+            _leave_nothing(folder)
             raise
-        where = error.filename or folder
+
+
+def _require_folder(entry: Entry, source: Path) -> None:
+    if not source.is_dir():
+        what = "is a file" if source.exists() else "does not exist"
+        nearest = next(folder for folder in (source.absolute(), *source.absolute().parents) if folder.is_dir())
+        raise FileNotFoundError(
+            f"--from {source}: {what}; give the folder that holds {_needed(entry)} (the nearest that exists: {nearest})"
+        )
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Say what to do where the data root cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        misplaced = error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOENT) and not folder.is_dir()
+        if not (denied or misplaced) or isinstance(error, DownloadError):
+            raise
+        where = f"{error.filename or folder} cannot be opened" + (f" ({error.strerror})" if misplaced else "")
         raise PermissionError(
-            error.errno, f"{where} cannot be opened; to keep data elsewhere set BITSPIKE_DATA to a folder of your own"
+            error.errno, f"{where}; to keep data elsewhere set BITSPIKE_DATA to a folder of your own"
         ) from error
+
+
+def _leave_nothing(folder: Path) -> None:
+    """Remove the folder, and its lock, if a failed fetch has put nothing else there."""
+    with suppress(OSError):
+        if {path.name for path in folder.iterdir()} <= {".lock"}:
+            (folder / ".lock").unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def locate(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] = CATALOG) -> Found:
@@ -345,12 +380,18 @@ def _rank(entry: Entry, found: Found) -> int:
 def _absent(entry: Entry, complaints: Sequence[str]) -> str:
     why = f" ({'; '.join(complaints)})" if complaints else ""
     return (
-        f"data set {entry.name!r} is not here{why}; run: bitspike data fetch {entry.name} (or --from DIR with a copy)"
+        f"data set {entry.name!r} is not here{why}; run: bitspike data fetch {entry.name} "
+        f"(or with a copy: bitspike data fetch {entry.name} --from DIR)"
     )
 
 
+def _needed(entry: Entry) -> str:
+    """The names of its files, edition by edition."""
+    return " or ".join(" and ".join(file.name for file in edition.files) for edition in entry.editions)
+
+
 def _not_in(entry: Entry, source: Path | None, complaints: Sequence[str]) -> str:
-    sets = " or ".join(" and ".join(file.name for file in edition.files) for edition in entry.editions)
+    sets = _needed(entry)
     why = f" ({'; '.join(complaints)})" if complaints else ""
     if source is not None:
         return (

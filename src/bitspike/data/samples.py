@@ -267,6 +267,16 @@ class Dataset:
         """Of one sample at one time step."""
         return self.train.shape
 
+    def label_advice(self) -> str:
+        """What to do where a network has fewer outputs than there are classes: often the labels are wrong."""
+        found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
+        low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
+        if len(found) == self.classes:
+            return outputs
+        if len(found) == high - low + 1:
+            return f"labels start at 0, but these go from {low} to {high}: subtract {low} from them (or {outputs})"
+        return f"labels count up from 0, but only {len(found)} of them have a sample: number them anew (or {outputs})"
+
     def __repr__(self) -> str:
         return (
             f"Dataset({self.title!r}, {self.edition!r}: {len(self.train)} / {len(self.test)} samples of {self.shape}, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import math
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -107,7 +108,9 @@ def _joined(
 def _require_range(name: str, values: NDArray[Any]) -> None:
     most = LONGEST_S if values.dtype.kind == "f" else UNITS - 1
     low, high = values.min().item(), values.max().item()
-    if not (low >= 0 and high <= most):  # written so that NaN is refused
+    if math.isnan(low):
+        raise Refused(f"{name} must be in 0..{most}, but {int(np.isnan(values).sum())} are NaN")
+    if not (low >= 0 and high <= most):
         raise Refused(f"{name} must be in 0..{most}, but range over {low}..{high}")
 
 
