@@ -90,10 +90,7 @@ def fetch(
 def _require_folder(entry: Entry, source: Path) -> None:
     if not source.is_dir():
         what = "is a file" if source.exists() else "does not exist"
-        nearest = next(folder for folder in (source.absolute(), *source.absolute().parents) if folder.is_dir())
-        raise FileNotFoundError(
-            f"--from {source}: {what}; give the folder that holds {_needed(entry)} (the nearest that exists: {nearest})"
-        )
+        raise FileNotFoundError(f"--from {source}: {what}; give the folder that holds {_needed(entry)}")
 
 
 @contextmanager
