@@ -25,6 +25,7 @@ from data_files import (
     gesture_files,
     npy_bytes,
     some_trials,
+    write_hdf5,
     write_tar,
 )
 
@@ -171,6 +172,25 @@ def hdf5_long_list_in_a_chunk(path):
 @hostile("shd", "spikes/times: promises lists of 4000000000 bytes, but the file has ")
 def hdf5_one_list_for_all(path):
     lists(path, 20_000, shared, chunks=(20_000,))
+
+
+def empty_gap(raw, place):
+    at = raw.rfind(b"GCOL") + 16
+    raw[at : at + 16] = bytes(16)  # object 0, of no bytes
+
+
+@hostile("shd", "spikes/units: has lists in a heap at byte ")
+def hdf5_heap_with_an_empty_gap(path):
+    lists(path, 3, empty_gap)
+
+
+@hostile("images", "damaged")
+def hdf5_with_a_broken_list_of_arrays(path):
+    write_hdf5(path, images=np.zeros((2, 3, 3), np.uint8), labels=[0, 1])
+    raw = bytearray(path.read_bytes())
+    raw[raw.find(b"SNOD") + 40 : raw.find(b"SNOD") + 48] = b"\xff" * 8
+    raw[raw.find(b"HEAP")] = 0
+    path.write_bytes(raw)
 
 
 @hostile("shd", "must unpack to at most 67108864 bytes, but is longer", ".h5.gz")

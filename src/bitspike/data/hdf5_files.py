@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,19 +22,22 @@ SMALL, SPARSE = 16 * 2**20, 16
 MOST_CHUNKS, CHUNK_ENTRY = 2**16, 16  # as many in any file; more in one that can hold the entries of all, bytes each
 DEFLATE, SHUFFLE, FLETCHER32, SCALEOFFSET, LZF = 1, 2, 3, 6, 32000
 PACKING = {DEFLATE: "gzip", LZF: "lzf", SCALEOFFSET: "scaleoffset"}
+LIST = np.dtype([("length", "<u4"), ("heap", "<u8"), ("number", "<u4")])  # what stands for a list of any length
 CHECKSUM = 4  # bytes that fletcher32 adds to a chunk
 
 
 def hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
     """The arrays of the file's first level by name, none read yet."""
     arrays = {}
-    for name in file:
-        with readable(where):
+    with readable(where):
+        for name in file:
             _require_own(file, name)
-            kind = file.get(name, getclass=True).__name__
-        if kind == "Dataset":
-            data = hdf5_dataset(where, file, name)
-            arrays[name] = Stored(data.shape, data.dtype, partial(_read, where, data, limit))
+            kind = file.get(name, getclass=True)
+            if kind is None:
+                raise Refused(f"{listed([name])} leads nowhere; the file is damaged")
+            if kind.__name__ == "Dataset":
+                data = hdf5_dataset(where, file, name)
+                arrays[name] = Stored(data.shape, data.dtype, partial(_read, where, data, limit))
     return arrays
 
 
@@ -144,18 +147,24 @@ def _inflated(raw: bytes, most: int) -> bytes:
 def require_lists(data: Any, item: int) -> None:
     """Refuse lists (of numbers of `item` bytes) that claim more than the file holds, before one of them is read.
 
-    A list is stored as its length and where its numbers lie; HDF5 takes memory for the length before it looks there.
+    A list is stored as its length and the heap in which its numbers lie. HDF5 takes memory for the length before it
+    looks there, and runs in circles in a heap with an empty gap.
     """
     require_stored(data)
-    held = data.file.id.get_filesize()
-    claimed = sum(int(part.sum()) for part in _lengths(data)) * item
+    made, held = data.file.id.get_create_plist(), data.file.id.get_filesize()
+    if made.get_sizes() != (8, 8):
+        raise Refused("must have addresses of 8 bytes, as h5py writes them")
+    lists = np.concatenate([np.empty(0, LIST), *_lists(data)])
+    claimed = int(lists["length"].sum(dtype=np.uint64)) * item
     if claimed > held:
         raise Refused(f"promises lists of {claimed} bytes, but the file has {held}")
+    with Path(data.file.filename).open("rb") as stream:
+        for heap in np.unique(lists["heap"][lists["length"] > 0]).tolist():
+            _require_heap(stream, made.get_userblock() + heap, held)
 
 
-def _lengths(data: Any) -> Iterator[NDArray[np.uint64]]:
-    """The lengths that the lists of `data` claim, chunk by chunk, out of the file's own bytes."""
-    size = 8 + data.file.id.get_create_plist().get_sizes()[0]  # length, address, number within
+def _lists(data: Any) -> Iterator[NDArray[np.void]]:
+    """What stands for the lists of `data`, chunk by chunk, out of the file's own bytes."""
     if data.chunks is None:
         offset = data.id.get_offset()
         if offset is None:
@@ -164,20 +173,40 @@ def _lengths(data: Any) -> Iterator[NDArray[np.uint64]]:
             return
         with Path(data.file.filename).open("rb") as stream:
             stream.seek(offset)
-            yield _first_words(stream.read(size * len(data)), size)
+            yield _whole_lists(stream.read(LIST.itemsize * len(data)))
         return
     filters = _filters(data)
     if filters.keys() & PACKING.keys() - {DEFLATE}:
         raise Refused("has its lists packed with another filter than gzip; write them unpacked")
-    chunk = math.prod(data.chunks) * size
-    for mask, raw in _chunks(data):
+    chunk = math.prod(data.chunks) * LIST.itemsize
+    for mask, packed in _chunks(data):
+        raw = packed
         if DEFLATE in filters and not _left_out(mask, filters, DEFLATE):
             raw = _inflated(raw, chunk + CHECKSUM)
+        raw = raw[:chunk]
         if SHUFFLE in filters and not _left_out(mask, filters, SHUFFLE):
-            raw = np.frombuffer(raw[:chunk], np.uint8).reshape(size, -1).T.tobytes()
-        yield _first_words(raw[:chunk], size)
+            raw = np.frombuffer(raw, np.uint8).reshape(LIST.itemsize, -1).T.tobytes()
+        yield _whole_lists(raw)
 
 
-def _first_words(raw: bytes, size: int) -> NDArray[np.uint64]:
-    whole = len(raw) // size * size
-    return np.frombuffer(raw[:whole], np.uint8).reshape(-1, size)[:, :4].copy().view("<u4").astype(np.uint64)
+def _whole_lists(raw: bytes) -> NDArray[np.void]:
+    return np.frombuffer(raw[: len(raw) // LIST.itemsize * LIST.itemsize], LIST)
+
+
+def _require_heap(stream: IO[bytes], at: int, held: int) -> None:
+    """Walk over the objects of a heap: each must end after it begins, and within the heap."""
+    stream.seek(min(at, held))
+    head = stream.read(16)
+    size = int.from_bytes(head[8:], "little")
+    if head[:5] != b"GCOL\1" or not 16 <= size <= held - at:
+        raise Refused(f"has lists in a heap at byte {at} that is none; the file is damaged")
+    heap, place = stream.read(size - 16), 0
+    while place + 16 <= len(heap):
+        number, length = int.from_bytes(heap[place : place + 2], "little"), heap[place + 8 : place + 16]
+        taken = int.from_bytes(length, "little")
+        taken = (
+            16 + -(-taken // 8) * 8 if number else taken
+        )  # number 0 is the gap at the end, its own 16 bytes included
+        if not 0 < taken <= len(heap) - place:
+            raise Refused(f"has lists in a heap at byte {at} whose parts do not fit; the file is damaged")
+        place += taken
