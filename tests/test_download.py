@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -109,6 +110,22 @@ def endless(handler):
     with suppress(OSError):
         while True:
             handler.wfile.write(DATA)
+
+
+def dripping(raw, then=b""):
+    """A server that sends `raw` as it is, then `then` again and again: a byte at a time where it is short."""
+
+    def answer(handler):
+        with suppress(OSError):
+            handler.wfile.write(raw)
+            while not handler.server.released.wait(0.02 if len(then) == 1 else 0):
+                handler.wfile.write(then)
+
+    return answer
+
+
+LENGTH = f"Content-Length: {len(DATA)}\r\n\r\n".encode()
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.fixture
@@ -222,6 +239,65 @@ def test_a_bad_mirror_is_named_with_its_reason_and_the_next_one_is_taken(server,
     assert not to.exists()
     download([bad, good], to, **expected)
     assert to.read_bytes() == DATA
+    assert hidden(to) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (dripping(b"HTTP/1.0 200 OK\r\nX: ", b"x"), "the server is too slow: 0 bytes of the file came in 0.15 s"),
+        (dripping(b"", b"H"), "the server is too slow: 0 bytes of the file came in 0.15 s"),
+        (dripping(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"), "too slow: 0 bytes"),
+        (dripping(b"HTTP/1.0 200 OK\r\n" + LENGTH, b"x"), "bytes of the file came in 0.3 s"),
+        (dripping(CHUNKED + b"5;", b"x"), "the server is too slow: 0 bytes of the file came in 0.3 s"),
+        (dripping(CHUNKED + b"0\r\n", b"X: trailer\r\n"), "the server is too slow: 0 bytes of the file came in 0.3 s"),
+        (dripping(b"HTTP/1.0 302 Found\r\nLocation: /bad\r\n\r\n", DATA), "redirects in circles"),
+        (dripping(b"HTTP/1.0 404 \x1b[31mred\r\n\r\n", DATA), "the server answered 404 not found"),
+        (dripping(b"\x1b[31mred\r\n\r\n", DATA), r"\x1b[31mred"),
+    ],
+    ids=["head", "status", "continue", "body", "chunk size", "trailers", "redirect", "refusal", "no answer"],
+)
+def test_a_server_that_never_ends_is_left(server, to, answer, reason):
+    bad, good = server.gives(answer, path="/bad"), server.gives(whole(), path="/good")
+    with pytest.raises(DownloadError) as refused:
+        download([bad], to, size=len(DATA), timeout_s=0.15)
+    assert reason in str(refused.value)
+    assert str(refused.value).isprintable()
+    assert len(server.seen) <= 3 * module.ATTEMPTS + 10
+    download([bad, good], to, size=len(DATA), timeout_s=0.15)
+    assert to.read_bytes() == DATA
+
+
+def test_a_server_that_drops_after_every_byte_is_given_up(server, to):
+    with pytest.raises(DownloadError, match="the connection ended after"):
+        download([server.gives(whole(cut=1))], to)
+    assert len(server.seen) <= module.ATTEMPTS + 1
+
+
+def test_a_slow_server_that_gets_on_is_waited_for(server, to):
+    def steady(handler):
+        handler.head(200, Content_Length=30_000)
+        for at in range(0, 30_000, 1000):
+            handler.wfile.write(DATA[at : at + 1000])
+            time.sleep(0.02)
+
+    download([server.gives(steady)], to, timeout_s=0.1)
+    assert to.read_bytes() == DATA[:30_000]
+
+
+def test_a_claimed_length_does_not_replace_the_limit(server, to, monkeypatch):
+    with pytest.raises(DownloadError, match=rf"has {10**15} bytes, more than the {32 << 30} that are downloaded"):
+        download([server.gives(plain(DATA, Content_Length=10**15))], to)
+    monkeypatch.setattr(module, "LIMIT", 1000)
+    with pytest.raises(DownloadError, match="has 1001 bytes, more than the 1000 that are downloaded"):
+        download([server.gives(plain(DATA[:1001], Content_Length=1001))], to)
+    assert hidden(to) == []
+
+
+def test_a_file_beyond_the_free_space_is_said_before_it_is_begun(server, to, monkeypatch):
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 99))
+    with pytest.raises(DownloadError, match=f"has {len(DATA)} bytes, but only 99 are free in {to.parent}"):
+        download([server.gives(whole())], to, size=len(DATA))
     assert hidden(to) == []
 
 

@@ -80,13 +80,34 @@ def test_images_are_bytes_or_floats(write, shape):
         (np.zeros((2, 9)), [0, 1], r"images must be \[N, H, W\] or \[N, C, H, W\].* but is \[2, 9\]"),
         (np.zeros((2, 0, 3)), [0, 1], "images must be"),
         (np.zeros((2, 3, 3), np.int32), [0, 1], "images must be uint8, or floating point in .* but are int32"),
-        (np.full((2, 3, 3), 255.0), [0, 1], r"images must be in \[0, 1\], but range over 255\.\.255"),
-        (np.full((2, 3, 3), np.nan), [0, 1], "images must be in"),
+        (
+            np.full((2, 3, 3), 255.0),
+            [0, 1],
+            r"images must be in \[0, 1\], but range over 255\.\.255; divide by 255, or",
+        ),
+        (np.full((2, 3, 3), 300.0), [0, 1], r"images must be in \[0, 1\], but range over 300\.\.300$"),
+        (
+            np.full((2, 3, 3), 255),
+            [0, 1],
+            r"images must be uint8, .* but are int64; write images\.astype\(\"uint8\"\)$",
+        ),
+        (
+            np.full((2, 3, 3), np.nan),
+            [0, 1],
+            r"images must be numbers, but 18 of 18 are NaN or infinite \(the first at \[",
+        ),
         (np.full((2, 3, 3), -0.1), [0, 1], "images must be in"),
         (np.zeros((2, 3, 3)), [0, 1, 2], "images must be as many as labels, 3, but there are 2"),
         (np.zeros((2, 3, 3)), [0, -1], r"labels must be whole numbers in 0\.\..*range over -1\.\.0"),
         (np.zeros((2, 3, 3)), [0, 0.5], "labels must be whole numbers, but some are fractions"),
-        (np.zeros((2, 3, 3)), [0, np.nan], "labels must be whole numbers"),
+        (np.zeros((2, 3, 3)), [0, np.nan], r"labels must be numbers, but 1 of 2 are NaN .*the first at \[1\]"),
+        (
+            np.zeros((2, 28, 28, 3)),
+            [0, 1],
+            r"images must be \[N, C, H, W\], but \[2, 28, 28, 3\] looks like \[N, H, W, C\]",
+        ),
+        (np.zeros((2, 24, 28, 4)), [0, 1], r"looks like \[N, H, W, C\]; write images\.transpose\(0, 3, 1, 2\)"),
+        (np.zeros((2, 28, 28, 1), np.uint8), [0, 1], r"looks like \[N, H, W, C\]"),
         (np.zeros((2, 3, 3)), [[0], [1]], "labels must have one dimension"),
         (np.zeros((0, 3, 3)), [], "labels is empty"),
         (np.zeros((2, 3, 3)), np.array([b"a", b"b"]), "labels must be whole numbers, but is"),
@@ -94,6 +115,13 @@ def test_images_are_bytes_or_floats(write, shape):
 )
 def test_wrong_images_are_named(write, images, labels, says):
     refused(read_image_file, write(images=images, labels=labels), says)
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 5, 6), (2, 1, 28, 28), (2, 3, 3, 3), (2, 64, 128, 1), (2, 4, 9, 3), (2, 9, 4, 3)]
+)
+def test_shapes_that_may_be_channels_first_are_taken(write, shape):
+    assert read_image_file(write(images=np.zeros(shape, np.uint8), labels=[0, 1])).values.shape == shape
 
 
 def test_a_missing_array_is_named(write):
@@ -118,7 +146,7 @@ def test_spikes_of_any_type(write, dtype):
         (np.full((2, 3, 1), 256), r"spikes must be whole numbers in 0\.\.255, but range over 256\.\.256"),
         (np.full((2, 3, 1), -1), "spikes must be whole numbers in"),
         (np.full((2, 3, 1), 0.5), "spikes must be whole numbers, but some are fractions"),
-        (np.full((2, 3, 1), np.nan), "spikes must be whole numbers"),
+        (np.full((2, 3, 1), np.nan), "spikes must be numbers, but 6 of 6 are NaN"),
         (np.full((2, 3, 1), 1 + 1j), "spikes must be whole numbers, but is complex128"),
         (np.zeros((3, 3, 1)), "spikes must be as many as labels, 2, but there are 3"),
     ],
@@ -219,8 +247,8 @@ GOOD = event_arrays(samples=3, events_each=4)
         ({"x": GOOD["x"].astype(np.uint64) + 2**40}, "x must be whole numbers in 0"),
         ({"p": [2] * 8}, r"p must be whole numbers in -1\.\.1"),
         ({"p": [-1, 0, 1, 1, 1, 1, 1, 1]}, "p must be 0 and 1, or -1 and 1"),
-        ({"t_us": np.where(np.arange(8) == 3, np.nan, 1.0)}, "t_us must be numbers within"),
-        ({"t_us": np.where(np.arange(8) == 3, np.inf, 1.0)}, "t_us must be numbers within"),
+        ({"t_us": np.where(np.arange(8) == 3, np.nan, 1.0)}, r"t_us must be numbers, but 1 of 8 are NaN .*\[3\]"),
+        ({"t_us": np.where(np.arange(8) == 3, np.inf, 1.0)}, r"t_us must be numbers, but 1 of 8 are NaN or inf"),
         ({"t_us": np.full(8, 2**62)}, "t_us must be numbers within"),
         ({"t_us": np.full(8, 2**64 - 1, np.uint64)}, "t_us must be numbers within"),
         ({"t_us": np.ones(8, bool)}, "t_us must be numbers, but is bool"),

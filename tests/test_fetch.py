@@ -506,6 +506,44 @@ def test_a_root_that_cannot_be_written_says_what_to_set(tmp_path, monkeypatch):
         fetch("toy", source=put(tmp_path / "source", PUBLISHED), catalog=toys())
 
 
+def test_a_root_that_is_no_folder_says_what_to_set(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    for place in ("file", "file/root"):
+        monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / place))
+        with pytest.raises(PermissionError, match=r"cannot be opened .*; to keep data elsewhere set BITSPIKE_DATA"):
+            fetch("toy", source=put(tmp_path / "source", PUBLISHED), catalog=toys())
+
+
+@pytest.mark.parametrize("way", ["nothing in it", "a bad file", "no mirror answers"])
+def test_a_failed_fetch_leaves_no_folder(tmp_path, root, way):
+    source = None
+    if way != "no mirror answers":
+        source = put(tmp_path / "source", {"train.gz": b"bad", "test.gz": b"bad"} if way == "a bad file" else {})
+        source.mkdir(exist_ok=True)
+    with pytest.raises((FileNotFoundError, DownloadError)):
+        fetch("toy", source=source, catalog=toys("http://127.0.0.1:9/"))
+    assert not (root / "toy").exists()
+    assert fetch("toy", source=put(tmp_path / "good", PUBLISHED), catalog=toys()).folder == root / "toy"
+
+
+def test_a_failed_fetch_leaves_what_was_there(tmp_path, root):
+    put(root / "toy", {".train.gz.part": b"begun"})
+    with pytest.raises(DownloadError):
+        fetch("toy", catalog=toys("http://127.0.0.1:9/"))
+    assert left(root) == ["toy/.train.gz.part"]
+
+
+@pytest.mark.parametrize(("name", "what"), [("none/at/all", "does not exist"), ("file", "is a file")])
+def test_a_source_that_is_no_folder_is_said_so(tmp_path, root, name, what):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileNotFoundError) as refused:
+        fetch("toy", source=tmp_path / name, catalog=toys())
+    assert str(refused.value).startswith(
+        f"--from {tmp_path / name}: {what}; give the folder that holds train.gz and test"
+    )
+    assert not root.exists()
+
+
 # ---- In place
 
 
@@ -531,6 +569,34 @@ def test_a_wrong_local_copy_is_remembered_as_wrong_until_it_changes(local, summe
     put(local / "toy", {"test.gz": gz(TEST)})
     os.utime(local / "toy/test.gz", ns=(1, 1))
     assert locate("toy", catalog=toys()).edition == "published"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes are of POSIX")
+@pytest.mark.parametrize("call", [locate, fetch])
+def test_what_has_no_checksum_and_may_be_another_users_is_not_taken_by_itself(local, monkeypatch, call):
+    put(local / "toy", OWN)
+    assert locate("toy", catalog=toys()).edition == UNKNOWN
+    says = r"train\.h5 has no known checksum and can be changed by another user; to take it anyway fetch it with --from"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: (local / "toy").stat().st_uid + 1)
+        patch.setattr(roots, "SYSTEM", -1)
+        with pytest.raises((FileNotFoundError, DownloadError), match=says):
+            call("toy", catalog=toys())
+    (local / "toy").chmod(0o777)
+    with pytest.raises((FileNotFoundError, DownloadError), match=says):
+        call("toy", catalog=toys())
+    assert fetch("toy", source=local, catalog=toys()).edition == UNKNOWN
+
+
+def test_bytes_changed_behind_the_same_time_are_read_again(local):
+    put(local / "toy", PUBLISHED)
+    locate("toy", catalog=toys())
+    path = local / "toy" / "train.gz"
+    then = path.stat()
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
+    with pytest.raises(FileNotFoundError, match=r"train\.gz"):
+        locate("toy", catalog=toys())
 
 
 @pytest.mark.parametrize(
@@ -581,7 +647,8 @@ def test_what_is_nowhere_says_how_to_get_it():
         with pytest.raises(FileNotFoundError) as refused:
             look("shd")
         assert str(refused.value) == (
-            "data set 'shd' is not here; run: bitspike data fetch shd (or --from DIR with a copy)"
+            "data set 'shd' is not here; run: bitspike data fetch shd "
+            "(or with a copy: bitspike data fetch shd --from DIR)"
         )
 
 

@@ -334,7 +334,9 @@ def test_a_file_of_another_kind(here, bitspike):
 
 def test_one_sample_of_a_class_cannot_be_tested(here, bitspike):
     write_npz(here / "own.npz", images=np.zeros((3, 2, 2)), labels=np.arange(3))
-    assert "has no test samples" in refuse(bitspike, write_toml(here / "mine.toml", 'file = "own.npz"', "4-3"))
+    assert "has 3 samples and no two of one class" in refuse(
+        bitspike, write_toml(here / "mine.toml", 'file = "own.npz"', "4-3")
+    )
 
 
 # ---- Splits
@@ -424,6 +426,45 @@ def test_kinds_give_their_types(here):
     assert images.title == "images.npz"
     assert images.edition.startswith("sha256 ")
     assert isinstance(open_dataset(read_experiment(write_kind(here, "events")[0]).data).train, Frames)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "says"),
+    [
+        (np.arange(30) % 10 + 1, 11, "labels start at 0, but these go from 1 to 10: subtract 1 from them (or {end})"),
+        (np.arange(30) % 3 + 20, 23, "labels start at 0, but these go from 20 to 22: subtract 20 from them (or {end})"),
+        (
+            np.array([0, 5, 999] * 10),
+            1000,
+            "labels count up from 0, but only 3 of them have a sample: number them anew (or {end})",
+        ),
+        (np.arange(30) % 4, 4, "{end}"),
+    ],
+)
+def test_labels_that_do_not_start_at_zero_are_said_so(here, bitspike, labels, classes, says):
+    write_npz(here / "own.npz", **(image_arrays() | {"labels": labels}))
+    (here / "own.toml").write_text(
+        TOML.format(data='file = "own.npz"', notation="16-8-3" if classes < 9 else "16-8-10")
+    )
+    status, _, line = bitspike("train", "own.toml", "--out", "run")
+    assert status == 1
+    says = says.format(end=f"end it in Dense{classes}")
+    assert line.endswith(f" outputs, but own.npz has {classes} classes; {says}")
+
+
+@pytest.mark.parametrize("label", [0, 7])
+def test_one_class_only_is_refused(here, label):
+    write_npz(here / "own.npz", **(image_arrays() | {"labels": np.full(30, label)}))
+    with pytest.raises(ValueError, match=rf"own.npz has one class only, \d+ training samples labelled {label}; .*two"):
+        open_dataset(DataConfig(file=here / "own.npz"))
+
+
+def test_five_samples_of_five_classes_say_what_is_missing(here):
+    write_npz(here / "own.npz", **image_arrays(5, classes=5, side=5))
+    with pytest.raises(
+        ValueError, match=r"has 5 samples and no two of one class, .* give data\.test_file, or more samples"
+    ):
+        open_dataset(DataConfig(file=here / "own.npz"))
 
 
 def test_another_file_is_another_edition(here):

@@ -192,7 +192,7 @@ def test_the_number_of_spikes_has_a_bound(tmp_path, monkeypatch):
 def test_a_full_disk_is_not_called_damage(tmp_path, monkeypatch):
     path = write_shd(tmp_path / "shd.h5.gz", LISTS, [1, 2, 3])
 
-    def full(source, out):
+    def full(source, out, most):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shd, "_copy", full)

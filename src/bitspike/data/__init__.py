@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson"]
+__all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson", "time_first"]
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.datasets import Progress
     from bitspike.data.encoders import latency, poisson
-    from bitspike.data.samples import Dataset, Frames, Images
+    from bitspike.data.samples import Dataset, Frames, Images, time_first
 else:
     from bitspike._lazy import lazy
 
@@ -17,7 +17,7 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
-            "bitspike.data.samples": ["Dataset", "Frames", "Images"],
+            "bitspike.data.samples": ["Dataset", "Frames", "Images", "time_first"],
         },
     )
 

@@ -8,10 +8,12 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bitspike.data.array_files import read_up_to
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LIMIT = 4 * 2**30
+LIMIT = 2**29  # bytes; the published recordings have a tenth of it
 LONGEST_HEADER = 2**16
 VERSION = b"#!AER-DAT3.1"
 END = b"#!END-HEADER"
@@ -40,10 +42,12 @@ def read_aedat(source: Path | IO[bytes], name: str | None = None) -> PolarityEve
         with source.open("rb") as stream:
             return read_aedat(stream, name or str(source))
     where = name or str(getattr(source, "name", "recording"))
-    data = source.read(LIMIT + 1)
+    data = bytes(read_up_to(source, LONGEST_HEADER))
+    start = _end_of_header(where, data)  # before the rest is read: it may be anything
+    data += read_up_to(source, LIMIT + 1 - len(data))
     if len(data) > LIMIT:
         raise ValueError(f"{where}: recordings of up to {LIMIT} bytes are read, but this one is longer")
-    return _decode(_polarity_packets(where, data, _end_of_header(where, data)), where)
+    return _decode(_polarity_packets(where, data, start), where)
 
 
 def _end_of_header(where: str, data: bytes) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import lzma
 import math
+import struct
+import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +18,15 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from bitspike.files import printable
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LIMIT = 16 * 2**30
+DEFLATE_BEST = 1032  # times what is packed; deflate cannot do better
+MOST_MEMBERS = 4096
+MOST_HEADER = 10_000  # characters, as numpy has it
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 # What zipfile, numpy and h5py raise over damaged files.
 DAMAGE = (
@@ -31,6 +39,8 @@ DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
+    SyntaxError,
+    tokenize.TokenError,
 )
 
 
@@ -61,13 +71,15 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
         if magic == HDF5_MAGIC:
             import h5py
 
-            file, listed = h5py.File(source, "r"), _hdf5_arrays
+            from bitspike.data.hdf5_files import hdf5_arrays
+
+            file, arrays_of = h5py.File(source, "r"), hdf5_arrays
         elif magic[:2] == b"PK":
-            file, listed = zipfile.ZipFile(source), _npz_arrays
+            file, arrays_of = zipfile.ZipFile(source), _npz_arrays
         else:
             raise Refused(f"must be an npz or HDF5 file, but begins with {magic!r}")
     with file:
-        yield listed(where, file, limit)
+        yield arrays_of(where, file, limit)
 
 
 @contextmanager
@@ -83,7 +95,7 @@ def readable(where: str) -> Iterator[None]:
     except DAMAGE as error:
         if getattr(error, "errno", None) or str(error).startswith(where):
             raise
-        line = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        line = printable(" ".join(str(error).split()))[:200].rstrip(".") or type(error).__name__
         raise ValueError(f"{where}: {line}; the file is damaged or cut short, get it again") from error
     except MemoryError as error:
         raise ValueError(f"{where}: there is not enough memory to read it ({error})") from error
@@ -95,87 +107,66 @@ class Refused(ValueError):
 
 def _npz_arrays(where: str, file: zipfile.ZipFile, limit: int) -> dict[str, Stored]:
     arrays = {}
+    with readable(where):
+        if len(file.infolist()) > MOST_MEMBERS:
+            raise Refused(f"must hold at most {MOST_MEMBERS} arrays, but holds {len(file.infolist())}")
     for info in file.infolist():
         if info.filename.endswith(".npy"):
             name = info.filename.removesuffix(".npy")
-            with readable(f"{where}: {name}"), file.open(info) as stream:
+            here = f"{where}: {listed([name])}"
+            with readable(here), _opened(file, info) as stream:
                 shape, _, dtype = _npy_header(stream)
-            read = partial(_read_member, f"{where}: {name}", file, info, limit)
-            arrays[name] = Stored(shape, dtype, read)
+            arrays[name] = Stored(shape, dtype, partial(_read_member, here, file, info, limit))
     return arrays
+
+
+def _opened(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others pack a gigabyte into a kilobyte
+        raise Refused("must be stored or deflated, as numpy writes it, but is packed in another way")
+    return file.open(info)
 
 
 def _read_member(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, limit: int) -> NDArray[Any]:
-    with readable(where), file.open(info) as stream:
-        return read_npy(stream, info.file_size, limit)
-
-
-def _hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
-    arrays = {}
-    for name in file:
-        with readable(where):
-            _require_own(file, name)
-            kind = file.get(name, getclass=True).__name__
-        if kind == "Dataset":
-            data = hdf5_dataset(where, file, name)
-            arrays[name] = Stored(data.shape, data.dtype, partial(_read_hdf5, where, data, limit))
-    return arrays
-
-
-def _read_hdf5(where: str, data: Any, limit: int) -> NDArray[Any]:
-    with readable(f"{where}: {data.name.strip('/')}"):
-        _require_size(data.shape, data.dtype, limit)
-        return np.asarray(data[()])
-
-
-def hdf5_dataset(where: str, file: Any, name: str) -> Any:
-    """The dataset `name`, unless it is missing or would be read from another file than this one."""
-    import h5py
-
-    with readable(where):
-        _require_own(file, name)
-        data = file.get(name)
-        if not isinstance(data, h5py.Dataset) or data.shape is None:
-            raise Refused(f"must hold an array {name}, but holds {', '.join(sorted(file)[:20]) or 'nothing'}")
-        if data.is_virtual or data.external:
-            raise Refused(f"{name} must be in the file itself, but is in another")
-    return data
-
-
-def _require_own(file: Any, name: str) -> None:
-    """Every part of the path `name` must be a plain one: following a link opens whatever file it names."""
-    import h5py
-
-    parts = name.split("/")
-    for end in range(1, len(parts) + 1):
-        link = file.get("/".join(parts[:end]), getlink=True)
-        if link is not None and not isinstance(link, h5py.HardLink):
-            raise Refused(f"{name} must be in the file itself, but is a link")
+    with readable(where), _opened(file, info) as stream:
+        return read_npy(stream, min(info.file_size, info.compress_size * DEFLATE_BEST), limit)
 
 
 def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:
-    """The array of an npy stream of `size` bytes; what its header promises is checked before it is allocated."""
+    """The array of an npy stream of `size` bytes; memory is taken as the bytes come, not as the header promises."""
     shape, fortran, dtype = _npy_header(stream)
-    promised = _require_size(shape, dtype, min(limit, size))
-    data, held = np.empty(promised, np.uint8), 0
-    while held < promised and (chunk := stream.read(min(promised - held, 2**22))):
-        data[held : held + len(chunk)] = np.frombuffer(chunk, np.uint8)
-        held += len(chunk)
-    if held < promised or stream.read(1):
-        raise ValueError(f"its header promises {promised} bytes, but {'fewer' if held < promised else 'more'} follow")
-    return data.view(dtype).reshape(shape, order="F" if fortran else "C")
+    promised = require_plain(shape, dtype, min(limit, size))
+    data = read_up_to(stream, promised)
+    if len(data) < promised or stream.read(1):
+        fewer = len(data) < promised
+        raise ValueError(f"its header promises {promised} bytes, but {'fewer' if fewer else 'more'} follow")
+    return np.frombuffer(data, np.uint8).view(dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def read_up_to(stream: IO[bytes] | io.BufferedIOBase, size: int) -> bytearray:
+    """The next `size` bytes, or those that are left: a size that was only claimed takes no memory."""
+    data = bytearray()
+    while len(data) < size and (block := stream.read(min(size - len(data), 2**20))):
+        data += block
+    return data
 
 
 def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise Refused(f"must be an npy array of version 1 or 2, but is of version {version[0]}")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(stream)
+    width, code, read = (
+        (2, "<H", np.lib.format.read_array_header_1_0)
+        if version == (1, 0)
+        else (4, "<I", np.lib.format.read_array_header_2_0)
+    )
+    length = stream.read(width)
+    if len(length) < width or (long := struct.unpack(code, length)[0]) > MOST_HEADER:
+        raise ValueError("its header is cut short" if len(length) < width else f"its header has {long} characters")
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(io.BytesIO(length + stream.read(long)))
     return header
 
 
-def _require_size(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:
+def require_plain(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:
     """Bytes of such an array, if they are plain bytes and not too many."""
     if dtype.hasobject:
         raise Refused("must be plain numbers, but is Python objects (pickled), which are never read")
@@ -183,3 +174,8 @@ def _require_size(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> i
     if min(shape, default=0) < 0 or size > limit:
         raise Refused(f"its header promises {list(shape)} of {dtype}, {size} bytes, but at most {limit} are read")
     return size
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first of the names that a file gives, as they can be shown."""
+    return ", ".join(printable(name)[:100] for name in sorted(names)[:20]) or "no arrays"

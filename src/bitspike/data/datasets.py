@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +90,7 @@ def _image_pair(found: Found, config: DataConfig, root: Path | None, progress: P
 
 
 def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
-    from bitspike.data.frame_cache import cached_frames
+    from bitspike.data.frame_cache import cache_folder, cached_frames
 
     defaults = _BINNING[found.name]
     both: list[Events] = []  # a reader that gives both splits at once is asked once
@@ -107,7 +103,7 @@ def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: P
 
         return read
 
-    folder = _cache_folder(root)
+    folder = cache_folder(root or data_root())
     pair = []
     for split, name in enumerate(("train", "test")):
         key = {"dataset": found.name, "edition": found.edition, "split": name, "files": found.fingerprint}
@@ -178,16 +174,31 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
         if config.test_steps is not None:
             raise ValueError("data.test_steps needs data.test_file: training and test samples come from one file here")
         kept, held = held_out(train.labels, config.test_share, config.split_seed)
+        if not len(held):
+            raise ValueError(
+                f"data: {path.name} has {len(train)} samples and no two of one class, so that none can be held out for "
+                "the test; give data.test_file, or more samples of a class"
+            )
         train, test = train.select(kept), train.select(held)
+    _require_classes(path, train)
     classes = int(torch.cat((train.labels, test.labels)).max()) + 1
     files = [path] if config.test_file is None else [path, config.test_file]
     edition = "sha256 " + " and ".join(digest(file)[:16] for file in files)
     return Dataset(path.stem, path.name, classes, train, test, edition=edition)
 
 
+def _require_classes(path: Path, train: Samples) -> None:
+    found = train.labels.unique()
+    if len(found) < 2:
+        raise ValueError(
+            f"data: {path.name} has one class only, {len(train)} training samples labelled {int(found[0])}; a network "
+            "that always says so is right: give samples of at least two classes"
+        )
+
+
 def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
     from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
-    from bitspike.data.frame_cache import cached_frames
+    from bitspike.data.frame_cache import cache_folder, cached_frames
 
     if not path.is_file():
         raise FileNotFoundError(f"data: {path} {'is not a file' if path.exists() else 'does not exist'}")
@@ -208,14 +219,4 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
     def read() -> Events:
         return read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
 
-    return cached_frames(read, binning, key, _cache_folder(root), progress=progress)
-
-
-def _cache_folder(root: Path | None) -> Path:
-    """In the data folder, or where that cannot be written (a shared, read-only one), in the system's temporary one."""
-    folder = (root or data_root()) / "cache"
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    if os.access(folder, os.W_OK):
-        return folder
-    return Path(tempfile.gettempdir()) / f"bitspike-cache-{getpass.getuser()}"
+    return cached_frames(read, binning, key, cache_folder(root or data_root()), progress=progress)

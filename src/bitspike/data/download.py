@@ -7,12 +7,13 @@ import http.client
 import json
 import os
 import re
+import shutil
 import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from email.message import Message
 from http import HTTPStatus
@@ -20,14 +21,15 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+from bitspike.data.http_pace import SLOWEST, PacedHTTPHandler, PacedHTTPSHandler
 from bitspike.data.roots import read_json
-from bitspike.files import digest, explained
+from bitspike.files import digest, explained, printable
 
 Begin = Callable[[str, int | None], Callable[[int], None]]  # (stage, bytes in all) -> advance(bytes)
 
 ATTEMPTS = 3  # at a mirror, counted anew whenever it has sent something
 PAUSE_S = 0.5  # before the second attempt, twice that before the third
-LIMIT = 32 << 30  # bytes, of a file whose size nobody has told
+LIMIT = 32 << 30  # bytes, whatever a server says
 BLOCK = 1 << 16
 
 
@@ -60,7 +62,7 @@ def download(
     """`to`, with the bytes of the first of `urls` whose size and checksum (algorithm, hexadecimal) are right.
 
     What has come so far is kept beside it as `.NAME.part` and gone on with by the next call. `timeout_s` is how long a
-    server may send nothing.
+    server may send nothing, and how long it may take to begin with the file.
     """
     to.parent.mkdir(parents=True, exist_ok=True)
     part = _Part(to, size, checksum)
@@ -85,12 +87,13 @@ def _from_mirror(url: str, part: _Part, timeout_s: float, meter: _Meter) -> None
         raise _Failed("only http and https addresses are downloaded")
     left, furthest = ATTEMPTS, part.length
     while True:
+        began = time.monotonic()
         try:
             if not part.complete():
                 part.receive(url, timeout_s, meter)
             return part.finish()
         except _Failed as failure:
-            if part.length > furthest:
+            if part.length - furthest > SLOWEST * max(1, time.monotonic() - began):
                 left, furthest = ATTEMPTS, part.length
             left -= 1
             if not failure.again or not left:
@@ -172,7 +175,7 @@ class _Part:
             with _network(timeout_s):
                 response = _opener().open(urllib.request.Request(url, headers=headers), timeout=timeout_s)
         except urllib.error.HTTPError as refusal:
-            with refusal:
+            with closing(refusal):  # it may be closed already
                 self._refused(refusal.code, refusal.headers)
             return
         with response:
@@ -209,6 +212,10 @@ class _Part:
             start, total = 0, length
         if self.size is not None and total is not None and total != self.size:
             raise _Failed(f"the server's file has {total} bytes, not {self.size}")
+        if total is not None and total > LIMIT:
+            raise _Failed(f"the server's file has {total} bytes, more than the {LIMIT} that are downloaded")
+        if total is not None and total - start > (free := shutil.disk_usage(self.to.parent).free):
+            raise _Failed(f"the server's file has {total} bytes, but only {free} are free in {self.to.parent}")
         if not start:
             self.discard()
             self.path.write_bytes(b"")
@@ -218,8 +225,8 @@ class _Part:
             self.spliced = True
         return start, total
 
-    def _append(self, body: IO[bytes], start: int, total: int | None, timeout_s: float, meter: _Meter) -> None:
-        limit = self.size if self.size is not None else total if total is not None else LIMIT
+    def _append(self, body: Any, start: int, total: int | None, timeout_s: float, meter: _Meter) -> None:
+        limit = self.size if self.size is not None else min(LIMIT, LIMIT if total is None else total)
         meter.begin(total)
         meter.reach(start)
         refused = ""
@@ -232,6 +239,7 @@ class _Part:
                 else:
                     _write(out, block)
                     start += len(block)
+                    body.pace.came(len(block))
                     meter.reach(start)
         if refused:
             self.discard()
@@ -274,6 +282,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if not _is_http(newurl):
             fp.close()
             raise _Failed(f"the server points to an address that is not http or https ({newurl[:40]!r})")
+        fp.close()  # the library would read the answer to its end, which may have none
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -282,8 +291,8 @@ def _opener() -> urllib.request.OpenerDirector:
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
-        urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
+        PacedHTTPHandler,
+        PacedHTTPSHandler,
         urllib.request.HTTPDefaultErrorHandler,
         urllib.request.HTTPErrorProcessor,
         _Redirects,
@@ -305,12 +314,12 @@ def _network(timeout_s: float) -> Iterator[None]:
             raise _Failed(f"nothing came for {timeout_s:g} s", again=True) from error
         nameless = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME  # offline, as a rule
         text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-        raise _Failed(" ".join(str(text).split())[:200], again=not nameless) from error
+        raise _Failed(printable(" ".join(str(text).split()))[:200], again=not nameless) from error
 
 
-def _read(body: IO[bytes], timeout_s: float) -> bytes:
+def _read(body: http.client.HTTPResponse, timeout_s: float) -> bytes:
     with _network(timeout_s):
-        return body.read1(BLOCK)  # type: ignore[attr-defined, no-any-return]  # what has come, not waiting for more
+        return body.read1(BLOCK)  # what has come, not waiting for more
 
 
 def _write(out: IO[bytes], block: bytes) -> None:

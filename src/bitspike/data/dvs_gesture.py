@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
+import io
 import re
 import tarfile
 import zlib
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -19,14 +19,19 @@ from bitspike.data.aedat import read_aedat
 from bitspike.data.array_files import Refused, read_npy, readable
 from bitspike.data.binning import Progress, silent
 from bitspike.data.events import Events
+from bitspike.files import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIDE, CLASSES = 128, 11
-MOST_TEXT, MOST_RECORDING = 2**20, 2 * 2**30
+MOST_TEXT, MOST_RECORDING = 2**20, 2**29
+MOST_MEMBERS, LONGEST_NAME = 5_000, 2**12
+SMALL, MOST_RATIO = 64 * 2**20, 64  # bytes that any archive may unpack to, and times its own size
+MOST_OVERLAP = 4  # times the events of a recording that its gestures may hold together
 LISTS = ("trials_to_train.txt", "trials_to_test.txt")
 CUT = {"ibmGestureTrain": 1077, "ibmGestureTest": 264}  # and how many gestures were published
+EXTENSIONS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, *(b"x", b"g", b"X"))  # the last three are of pax
 RECORDING = re.compile(r"(user\d+_\w+)\.aedat")
 LABELS = re.compile(r"(user\d+_\w+)_labels\.csv")
 GESTURE = re.compile(r"(user\d+_\w+)/(\d{1,2})\.npy")
@@ -156,15 +161,21 @@ def _trials(where: str, text: str) -> list[str]:
 
 def _spans(where: str, text: str) -> list[tuple[int, int, int]]:
     spans = []
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
-        if number == 1 or not row:  # the names of the columns: class, startTime_usec, endTime_usec
+    for number, line in enumerate(text.splitlines(), 1):
+        row = line.split(",")
+        if number == 1 or not line:  # the names of the columns: class, startTime_usec, endTime_usec
             continue
+        shown = printable(line)[:60]
         try:
             label, start, end = (int(field) for field in row)
         except ValueError:
-            raise ValueError(f"{where}: line {number} must be class,start,end as whole numbers, but is {row}") from None
-        if not 1 <= label <= CLASSES or not 0 <= start <= end:
-            raise ValueError(f"{where}: line {number} must be a class in 1..{CLASSES}, a start and a later end: {row}")
+            raise ValueError(
+                f"{where}: line {number} must be class,start,end as whole numbers, but is {shown!r}"
+            ) from None
+        if not 1 <= label <= CLASSES or not 0 <= start <= end < 2**62:
+            raise ValueError(
+                f"{where}: line {number} must be a class in 1..{CLASSES}, a start and a later end: {shown}"
+            )
         spans.append((label - 1, start, end))
     return spans
 
@@ -176,8 +187,12 @@ def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -
         order = np.argsort(t, kind="stable")
         t, x, y, p = t[order], x[order], y[order], p[order]
     gestures = []
+    held = 0
     for label, start, end in spans:
         here = slice(*np.searchsorted(t, (start, end)).tolist())
+        held += here.stop - here.start
+        if held > MOST_OVERLAP * len(t):  # each gesture has its own copy of its events
+            raise ValueError(f"{where}: its gestures must not overlap so much: together they hold over {held} events")
         gestures.append(_gesture(where, t[here], x[here], y[here], p[here], label))
     return gestures
 
@@ -228,7 +243,9 @@ def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
         raise Refused(f"must be floats [E, 4] or have fields x, y, p and t, but is {values.dtype} {list(values.shape)}")
     if not all(column.ndim == 1 and column.dtype.kind in "iufb" for column in (x, y, p, t)):
         raise Refused(f"x, y, p and t must be lists of numbers, but are {values.dtype} {list(values.shape)}")
-    if len(t) and not (t.min().item() >= 0 and t.max().item() < 2**40):  # written so that NaN is refused
+    if t.dtype.kind == "f" and np.isnan(t).any():
+        raise Refused(f"t must be at least 0, but {int(np.isnan(t).sum())} of {len(t)} are NaN")
+    if len(t) and not (t.min().item() >= 0 and t.max().item() < 2**40):
         raise Refused(f"t must be at least 0, but goes over {t.min()}..{t.max()}")
     t = np.rint(t.astype(np.float64) * 1000).astype(np.int64) if t.dtype.kind == "f" else t.astype(np.int64)
     order = np.argsort(t, kind="stable")
@@ -243,18 +260,50 @@ def _members(path: Path) -> Iterator[Member]:
     if path.is_dir():
         for file in sorted(path.rglob("*")):
             if file.is_file() and not file.is_symlink():
-                yield Member(file.relative_to(path).as_posix(), file.stat().st_size, partial(_opened, file))
+                yield Member(printable(file.relative_to(path).as_posix()), file.stat().st_size, partial(_opened, file))
         return
     with _whole(path), path.open("rb") as raw:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        with gzip.GzipFile(fileobj=raw) if packed else raw as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for info in archive:
+        most = max(SMALL, MOST_RATIO * path.stat().st_size)
+        with _Bounded(gzip.GzipFile(fileobj=raw) if packed else raw, most) as stream:
+            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
+                for number, info in enumerate(archive):
+                    if number == MOST_MEMBERS:
+                        raise tarfile.ReadError(f"it holds more than {MOST_MEMBERS} files")
                     name = PurePosixPath(info.name)
                     if info.isreg() and not info.issparse() and not name.is_absolute() and ".." not in name.parts:
-                        yield Member(info.name, info.size, partial(_extracted, archive, info))
+                        yield Member(printable(info.name), info.size, partial(_extracted, archive, info))
             while stream.read(2**20):  # the checksum is behind the last file
                 pass
+
+
+class _Bounded(io.BufferedIOBase):
+    """A stream that ends in an error where a few packed bytes unpack to far too many."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, most: int) -> None:
+        self._stream, self._most, self._seen = stream, most, 0
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = self._stream.read(-1 if size is None else size)
+        self._seen += len(data)
+        if self._seen > self._most:
+            raise tarfile.ReadError(f"it unpacks to more than {self._most} bytes")
+        return data
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header, whose extensions (long names and the like) are short enough to be read at once."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size < 0 or (header.type in EXTENSIONS and header.size > LONGEST_NAME):
+            raise tarfile.ReadError("it has a header that is too long")
+        return header
 
 
 def _opened(file: Path) -> IO[bytes]:
@@ -273,8 +322,9 @@ def _whole(path: Path) -> Iterator[None]:
     """Say that an archive is damaged, in one line, wherever it is noticed."""
     try:
         yield
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path}: not a whole .tar.gz archive ({error}); get it again") from error
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
+        shown = printable(str(error))[:200]
+        raise ValueError(f"{path}: not a whole .tar.gz archive ({shown}); get it again") from error
 
 
 def _require_size(where: str, member: Member, most: int) -> None:

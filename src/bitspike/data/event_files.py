@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from bitspike.data.array_files import LIMIT, Stored, open_arrays
+from bitspike.data.array_files import LIMIT, Stored, listed, open_arrays
 from bitspike.data.events import Events
 from bitspike.data.samples import Frames, Images, frames_from_dense
 
@@ -38,7 +38,7 @@ def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
         kinds.append("spikes")
     if len(kinds) != 1 or "labels" not in names:
         needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
-        raise ValueError(f"{path}: holds {_listed(names)}, but must hold the arrays of one kind ({needs})")
+        raise ValueError(f"{path}: holds {listed(names)}, but must hold the arrays of one kind ({needs})")
     return kinds[0]
 
 
@@ -51,13 +51,20 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
             f"{path}: images must be [N, H, W] or [N, C, H, W], none of them 0, but is {list(values.shape)}"
         )
     _require_length(path, "images", len(values), len(labels))
+    _require_channels_first(path, values.shape)
     if values.dtype.kind == "f":
+        _require_finite(path, "images", values)
         low, high = values.min(), values.max()
         if not (low >= 0 and high <= 1):
-            raise ValueError(f"{path}: floating point images must be in [0, 1], but range over {low:g}..{high:g}")
+            remedy = "; divide by 255, or write them as uint8" if low >= 0 and 1 < high <= 255 else ""
+            raise ValueError(
+                f"{path}: floating point images must be in [0, 1], but range over {low:g}..{high:g}{remedy}"
+            )
         values = values.astype(np.float32)
     elif values.dtype != np.uint8:
-        raise ValueError(f"{path}: images must be uint8, or floating point in [0, 1], but are {values.dtype}")
+        bytes_ = values.dtype.kind in "iu" and values.min() >= 0 and values.max() <= 255
+        remedy = '; write images.astype("uint8")' if bytes_ else ""
+        raise ValueError(f"{path}: images must be uint8, or floating point in [0, 1], but are {values.dtype}{remedy}")
     if values.ndim == 3:
         values = values[:, None]
     return Images(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(labels))
@@ -73,6 +80,7 @@ def read_probability_file(path: Path, *, limit: int = LIMIT) -> tuple[torch.Tens
             f"but are {values.dtype} {list(values.shape)}"
         )
     _require_length(path, "probabilities", len(values), len(labels))
+    _require_finite(path, "probabilities", values)
     table = torch.from_numpy(values.astype(np.float64))
     off = (table.sum(1) - 1).abs().max().item()
     if not (table.min() >= 0 and off < 1e-2):
@@ -140,9 +148,10 @@ def _microseconds(path: Path, name: str, t: NDArray[Any], scale: int) -> NDArray
     _require_flat(path, name, t)
     if t.dtype.kind not in "iuf":
         raise ValueError(f"{path}: {name} must be numbers, but is {t.dtype}")
+    _require_finite(path, name, t)
     if len(t):
         low, high = t.min().item(), t.max().item()
-        if not (abs(low) * scale <= 2**53 and abs(high) * scale <= 2**53):  # written so that NaN is refused
+        if max(abs(low), abs(high)) * scale > 2**53:
             raise ValueError(f"{path}: {name} must be numbers within 2**53 us, but ranges over {low}..{high}")
     if t.dtype.kind == "f":
         return np.rint(t.astype(np.float64) * scale).astype(np.int64)
@@ -223,16 +232,38 @@ def _start_at_zero(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
 
 def _array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
     if name not in arrays:
-        raise ValueError(f"{path}: must hold an array {name}, but holds {_listed(arrays)}")
+        raise ValueError(f"{path}: must hold an array {name}, but holds {listed(arrays)}")
     return arrays[name].read()
+
+
+def _require_channels_first(path: Path, shape: tuple[int, ...]) -> None:
+    """Refuse [N, H, W, C]: it would be read as H channels of W x C pixels, and a network would fit that too."""
+    if len(shape) != 4 or min(shape[1:3]) <= 4:
+        return
+    if shape[3] in (3, 4) or (shape[3] == 1 and shape[1] == shape[2]):
+        raise ValueError(
+            f"{path}: images must be [N, C, H, W], but {list(shape)} looks like [N, H, W, C]; "
+            "write images.transpose(0, 3, 1, 2)"
+        )
+
+
+def _require_finite(path: Path, name: str, values: NDArray[Any]) -> None:
+    wrong = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(0, bool)
+    if wrong.any():
+        first = [int(at) for at in np.argwhere(wrong)[0]]
+        raise ValueError(
+            f"{path}: {name} must be numbers, but {int(wrong.sum())} of {values.size} are NaN or infinite "
+            f"(the first at {first}); leave these out or replace them"
+        )
 
 
 def _whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
     """`values` as whole numbers in low..high, in as few bytes as they came in."""
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
-    if values.dtype.kind == "f" and not np.array_equal(values, np.rint(values)):  # NaN differs from itself
-        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions or not numbers")
+    _require_finite(path, name, values)
+    if values.dtype.kind == "f" and not np.array_equal(values, np.rint(values)):
+        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions")
     least, most = (values.min().item(), values.max().item()) if values.size else (low, high)
     if not (least >= low and most <= high):
         raise ValueError(f"{path}: {name} must be whole numbers in {low}..{high}, but range over {least}..{most}")
@@ -249,7 +280,3 @@ def _require_flat(path: Path, name: str, values: NDArray[Any]) -> None:
 def _require_length(path: Path, name: str, length: int, required: int, *, of: str = "labels") -> None:
     if length != required:
         raise ValueError(f"{path}: {name} must be as many as {of}, {required}, but there are {length}")
-
-
-def _listed(names: Mapping[str, Stored] | set[str]) -> str:
-    return ", ".join(sorted(names)[:20]) or "no arrays"

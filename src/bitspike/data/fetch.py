@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing import NamedTuple
 
 from bitspike.data.catalog import CATALOG, Edition, Entry, File, lookup
 from bitspike.data.download import Begin, DownloadError, download, quiet
-from bitspike.data.roots import Item, Kept, Manifest, Memory, data_root, local_folders, search, unreadable
+from bitspike.data.roots import Item, Kept, Manifest, Memory, data_root, foreign, local_folders, search, unreadable
 from bitspike.files import explained, locked
+
+Check = Callable[[Item], str | None]  # what is wrong with an item, or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +74,47 @@ def fetch(
         return _built_in(entry, folder)
     if source is None and (found := _ready(entry, folder, full=True)):
         return found
-    try:
-        with locked(folder / ".lock", lambda: begin(f"{name}: waiting, another process is fetching it", None)):
+    if source is not None:
+        _require_folder(entry, source.expanduser())
+    with (
+        _writable(folder),
+        locked(folder / ".lock", lambda: begin(f"{name}: waiting, another process is fetching it", None)),
+    ):
+        try:
             return _fetch(entry, folder, source, begin)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        except BaseException:
+            _leave_nothing(folder)
             raise
-        where = error.filename or folder
+
+
+def _require_folder(entry: Entry, source: Path) -> None:
+    if not source.is_dir():
+        what = "is a file" if source.exists() else "does not exist"
+        raise FileNotFoundError(f"--from {source}: {what}; give the folder that holds {_needed(entry)}")
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Say what to do where the data root cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        misplaced = error.errno in (errno.ENOTDIR, errno.EEXIST, errno.ENOENT) and not folder.is_dir()
+        if not (denied or misplaced) or isinstance(error, DownloadError):
+            raise
+        where = f"{error.filename or folder} cannot be opened" + (f" ({error.strerror})" if misplaced else "")
         raise PermissionError(
-            error.errno, f"{where} cannot be opened; to keep data elsewhere set BITSPIKE_DATA to a folder of your own"
+            error.errno, f"{where}; to keep data elsewhere set BITSPIKE_DATA to a folder of your own"
         ) from error
+
+
+def _leave_nothing(folder: Path) -> None:
+    """Remove the folder, and its lock, if a failed fetch has put nothing else there."""
+    with suppress(OSError):
+        if {path.name for path in folder.iterdir()} <= {".lock"}:
+            (folder / ".lock").unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def locate(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] = CATALOG) -> Found:
@@ -93,7 +127,7 @@ def locate(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] 
         return found
     complaints: list[str] = []
     memory = Memory(folder / "verified.json")
-    hit = search(entry, _places(entry, folder), memory.fault, complaints, read=False)
+    hit = search(entry, _places(entry, folder), _safe(memory.fault, folder), complaints, read=False)
     memory.save()
     if hit is None:
         raise FileNotFoundError(_absent(entry, complaints))
@@ -112,10 +146,10 @@ def verify(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] 
     complaints: list[str] = []
     places = _places(entry, folder)
     # A copy without a fault is the one in use; where none is, the first that is complete is shown with its faults.
-    hit = search(entry, places, Item.fault, complaints, read=True)
+    hit = search(entry, places, _safe(Item.fault, folder), complaints, read=True)
     if hit is not None:
         return [_checked(item, None, None) for item in hit[1]]
-    hit = search(entry, places, lambda item: None, [], read=False)
+    hit = search(entry, places, _safe(lambda item: None, folder), [], read=False)
     if hit is None:
         raise FileNotFoundError(_absent(entry, complaints))
     edition, items = hit
@@ -148,7 +182,8 @@ def _fetch(entry: Entry, folder: Path, source: Path | None, begin: Begin) -> Fou
         return present
     complaints: list[str] = []
     places = _places(entry, folder) if source is None else _below(entry, [source.expanduser().resolve()])
-    hit = search(entry, places, Item.fault, complaints, read=True)
+    check = _safe(Item.fault, folder) if source is None else Item.fault
+    hit = search(entry, places, check, complaints, read=True)
     if hit is None and source is not None:
         raise FileNotFoundError(_not_in(entry, source, complaints))
     if hit is not None and present is not None and _rank(entry, present) <= entry.editions.index(hit[0]):
@@ -326,6 +361,11 @@ def _places(entry: Entry, folder: Path) -> list[Path]:
     return [folder, *_below(entry, local_folders())]
 
 
+def _safe(check: Check, folder: Path) -> Check:
+    """`check`, which also refuses what lies outside the data set's own `folder` and may be another user's choice."""
+    return lambda item: (None if item.path.parent == folder else foreign(item)) or check(item)
+
+
 def _below(entry: Entry, bases: Iterable[Path]) -> list[Path]:
     return [base / name for base in bases for name in entry.folders]
 
@@ -337,12 +377,18 @@ def _rank(entry: Entry, found: Found) -> int:
 def _absent(entry: Entry, complaints: Sequence[str]) -> str:
     why = f" ({'; '.join(complaints)})" if complaints else ""
     return (
-        f"data set {entry.name!r} is not here{why}; run: bitspike data fetch {entry.name} (or --from DIR with a copy)"
+        f"data set {entry.name!r} is not here{why}; run: bitspike data fetch {entry.name} "
+        f"(or with a copy: bitspike data fetch {entry.name} --from DIR)"
     )
 
 
+def _needed(entry: Entry) -> str:
+    """The names of its files, edition by edition."""
+    return " or ".join(" and ".join(file.name for file in edition.files) for edition in entry.editions)
+
+
 def _not_in(entry: Entry, source: Path | None, complaints: Sequence[str]) -> str:
-    sets = " or ".join(" and ".join(file.name for file in edition.files) for edition in entry.editions)
+    sets = _needed(entry)
     why = f" ({'; '.join(complaints)})" if complaints else ""
     if source is not None:
         return (

@@ -12,13 +12,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bitspike.data.array_files import read_up_to
 from bitspike.data.samples import Images
 
 LIMIT = 2 * 2**30
+MOST_DIMENSIONS = 8
+SMALL, MOST_RATIO = 64 * 2**20, 64  # bytes that any gzip may unpack to, and times its own size; MNIST has five times
 GZIP_MAGIC = b"\x1f\x8b"
 UNSIGNED_BYTES = 0x08
-# Deflate cannot do better; a header that promises more is wrong, and nothing needs to be allocated to know it.
-GZIP_BEST_RATIO = 1032
 
 
 def read_idx(path: Path) -> Tensor:
@@ -29,7 +30,7 @@ def read_idx(path: Path) -> Tensor:
             if raw.peek(2)[:2] != GZIP_MAGIC:
                 return _read(path, raw, size)
             with gzip.open(raw) as stream:
-                return _read(path, stream, size * GZIP_BEST_RATIO)
+                return _read(path, stream, max(SMALL, size * MOST_RATIO))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: the gzip data is damaged or cut short ({error}); fetch the file again") from error
 
@@ -55,15 +56,17 @@ def _read(path: Path, stream: io.BufferedIOBase, most: int) -> Tensor:
     """One array from `stream`, which can hold at most `most` bytes."""
     shape = _shape(path, stream)
     size = math.prod(shape)
-    promise = f"{path}: the header promises {' x '.join(map(str, shape)) or '1'} = {size} bytes"
+    lengths = " x ".join(map(str, shape)) or "1"
+    promise = f"{path}: the header promises {lengths} = {size} bytes"
+    if not size and math.prod(filter(None, shape)) > LIMIT:  # no array of any size can have such a shape
+        raise ValueError(f"{path}: the header promises {lengths}, more than the {LIMIT} that are read; fetch it again")
     if size > LIMIT:
         raise ValueError(f"{promise}, more than the {LIMIT} that are read; the file is damaged, fetch it again")
     if size > most:
         raise ValueError(f"{promise}, more than the file can hold; fetch it again")
-    data = bytearray(size)
-    held = _fill(stream, data)
-    if held < size:
-        raise ValueError(f"{promise}, but only {held} follow; fetch the file again")
+    data = read_up_to(stream, size)
+    if len(data) < size:
+        raise ValueError(f"{promise}, but only {len(data)} follow; fetch the file again")
     if stream.read(1):
         raise ValueError(f"{promise}, but more follow; fetch the file again")
     return (
@@ -79,15 +82,9 @@ def _shape(path: Path, stream: io.BufferedIOBase) -> tuple[int, ...]:
         raise ValueError(f"{path}: not an IDX file: it must begin with two zero bytes, but begins with {magic!r}")
     if magic[2] != UNSIGNED_BYTES:
         raise ValueError(f"{path}: must hold unsigned bytes (type 0x08), but its type is 0x{magic[2]:02x}")
+    if magic[3] > MOST_DIMENSIONS:
+        raise ValueError(f"{path}: must have at most {MOST_DIMENSIONS} dimensions, but its header says {magic[3]}")
     header = stream.read(4 * magic[3])
     if len(header) < 4 * magic[3]:
         raise ValueError(f"{path}: ends within its header of {magic[3]} dimensions; fetch it again")
     return struct.unpack(f">{magic[3]}I", header)
-
-
-def _fill(stream: io.BufferedIOBase, data: bytearray) -> int:
-    """Read into `data` until it is full or the stream ends; gives the number of bytes."""
-    view, held = memoryview(data), 0
-    while held < len(data) and (count := stream.readinto(view[held : held + 2**20])):
-        held += count
-    return held

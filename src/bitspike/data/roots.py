@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from bitspike.data.catalog import Edition, Entry, File, Form, fault
 from bitspike.files import digest, write_text
 
 LOCAL = ("../shared/data", "data", "/usr/share/datasets")  # the last is where Debian's dataset-* packages put theirs
+SYSTEM = 0  # the user that can write everything anyway
 NOTES_LIMIT = 1 << 20  # bytes; a manifest or memory above this is not ours
 
 
@@ -67,6 +69,21 @@ class Item(NamedTuple):
             return fault(self.file, self.form, self.path)
         except OSError as error:
             return f"cannot be read ({error.strerror or error})"
+
+
+def foreign(item: Item) -> str | None:
+    """Why a file without a known checksum is not taken where it was found by itself: another user may choose it."""
+    if item.form.checksum is not None or not hasattr(os, "geteuid"):
+        return None
+    for path in (item.path.parent, item.path, *item.form.files(item.path)):
+        found = path.stat()
+        if found.st_uid not in (SYSTEM, os.geteuid()) or (
+            found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+        ):
+            return (
+                "has no known checksum and can be changed by another user; to take it anyway fetch it with --from DIR"
+            )
+    return None
 
 
 def search(
@@ -174,7 +191,8 @@ class Manifest:
 class Memory:
     """`verified.json`: what was wrong with files used in place (null: nothing), so that they are read once only.
 
-    A file counts as the same while its path, size and time of change are, and it is compared with the same checksum.
+    A file counts as the same while its path, size and times of change are (its owner can set one of the two, not both),
+    and it is compared with the same checksum.
     """
 
     def __init__(self, path: Path) -> None:
@@ -187,8 +205,8 @@ class Memory:
         """As the item's own, or what that was the last time."""
         if item.form.checksum is None:
             return None
-        stat, wanted = item.path.stat(), item.form.checksum[1]
-        same = {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns, "wanted": wanted}
+        found, wanted = item.path.stat(), item.form.checksum[1]
+        same = {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "ctime_ns": found.st_ctime_ns, "wanted": wanted}
         known = self._known.get(str(item.path))
         if isinstance(known, dict) and {**same, "fault": known.get("fault", ...)} == known:
             return None if known["fault"] is None else str(known["fault"])

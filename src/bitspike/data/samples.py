@@ -2,18 +2,98 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self, SupportsIndex, overload
 
 import torch
+import torch.utils.data
 from torch import Tensor
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.jitter import Jitter, factors, jittered
 from bitspike.ops.scatter import put
 
 
+class ImageSample(NamedTuple):
+    """One image: `input [C, H, W]` float32, and its class."""
+
+    input: Tensor
+    label: int
+
+
+class SequenceSample(NamedTuple):
+    """One sequence: `input [T, ...]` float32, and its class."""
+
+    input: Tensor
+    label: int
+
+
+def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
+    """`[T, B, ...]` and labels `[B]` from sequences `[T, ...]` and their labels: a DataLoader's `collate_fn`.
+
+    Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of
+    one's own with sequences needs it, as PyTorch's default puts the batch first.
+    """
+    inputs, labels = zip(*batch, strict=True)
+    shapes = sorted({tuple(each.shape) for each in inputs})
+    if len(shapes) > 1:
+        raise ValueError(f"time_first: the inputs of a batch must have one shape, but have {shapes[:4]}")
+    together = torch.stack(inputs, dim=0 if isinstance(batch[0], ImageSample) else 1)
+    return together, torch.utils.data.default_collate(list(labels))
+
+
+def _collated(batch: Sequence[tuple[Tensor, Any]], *, collate_fn_map: object = None) -> tuple[Tensor, Any]:
+    return time_first(batch)
+
+
+# How PyTorch's default collate learns a type. Plain tuples become [B, T, ...], which a network reads as [T, B, ...].
+default_collate_fn_map.update({ImageSample: _collated, SequenceSample: _collated})
+
+
+class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]]):
+    """What a DataLoader, a Subset and a plain loop ask of samples."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def select(self, rows: Tensor) -> Self:
+        raise NotImplementedError
+
+    def _sample(self, row: Tensor) -> tuple[Tensor, int]:
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> tuple[Tensor, int]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Self: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> tuple[Tensor, int] | Self:
+        """`samples[i]` is (input, label), also for -1, the last; a slice is a set of samples."""
+        if isinstance(at, slice):
+            return self.select(_rows(at, len(self)))
+        try:
+            row = operator.index(at)
+        except TypeError:
+            raise TypeError(
+                f"samples[i]: i must be a whole number or a slice, but is {type(at).__name__}; "
+                "select(rows) gives several samples, batch(rows) a batch of them"
+            ) from None
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"samples[i]: i must be in {-len(self)}..{len(self) - 1}, but is {row}")
+        return self._sample(torch.tensor([row % len(self)]))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return (self[row] for row in range(len(self)))
+
+
+def _rows(at: slice, length: int) -> Tensor:
+    return torch.tensor(range(*at.indices(length)), dtype=torch.int64)
+
+
 @dataclass(frozen=True, slots=True)
-class Images:
+class Images(_Indexed):
     """Static inputs: `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32; `labels [N]` int64."""
 
     values: Tensor
@@ -43,6 +123,10 @@ class Images:
         """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
         return Images(self.values[rows.to(self.values.device)], self.labels[rows.to(self.labels.device)])
 
+    def _sample(self, row: Tensor) -> ImageSample:
+        values, labels = self.batch(row.to(self.labels.device))
+        return ImageSample(values[0], int(labels))
+
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
         return self.jittered_batch(rows, Jitter(), rows)
@@ -64,7 +148,7 @@ class Images:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class Frames(_Indexed):
     """Binned events, only the bins that hold some: `index [E]` int32, `count [E]` uint8, samples one after another.
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
@@ -103,6 +187,10 @@ class Frames:
         rows = rows.to(self.labels.device)
         chosen = {name: getattr(self, name)[rows] for name in ("starts", "lengths", "labels")}
         return replace(self, **chosen)
+
+    def _sample(self, row: Tensor) -> SequenceSample:
+        counts, labels = self.batch(row.to(self.labels.device))
+        return SequenceSample(counts[:, 0].float(), int(labels))
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """`[T, B, *shape]` counts and labels `[B]`, made where the samples are: float32 on a CPU, uint8 on a GPU."""
@@ -178,6 +266,16 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """Of one sample at one time step."""
         return self.train.shape
+
+    def label_advice(self) -> str:
+        """What to do where a network has fewer outputs than there are classes: often the labels are wrong."""
+        found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
+        low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
+        if len(found) == self.classes:
+            return outputs
+        if len(found) == high - low + 1:
+            return f"labels start at 0, but these go from {low} to {high}: subtract {low} from them (or {outputs})"
+        return f"labels count up from 0, but only {len(found)} of them have a sample: number them anew (or {outputs})"
 
     def __repr__(self) -> str:
         return (

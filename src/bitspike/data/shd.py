@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import math
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -14,15 +15,17 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from bitspike.data.array_files import HDF5_MAGIC, Refused, hdf5_dataset, open_arrays, readable
+from bitspike.data.array_files import HDF5_MAGIC, Refused, open_arrays, readable
 from bitspike.data.events import Events
+from bitspike.data.hdf5_files import hdf5_dataset, require_lists, require_stored
 from bitspike.files import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS, CLASSES = 700, 20
-MOST_BYTES = 8 * 2**30
+MOST_BYTES, SMALL_BYTES, MOST_RATIO = 8 * 2**30, 64 * 2**20, 64
+MOST_DICTIONARY = 256 * 2**20  # bytes of memory that unpacking an .xz may ask for; xz -9 needs 65 MiB
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
 LONGEST_S, MOST_TICKS = 2**32, 2**24
 BLOCK = 512  # samples that are read together
@@ -52,6 +55,7 @@ def _read_hdf5(path: Path, file: Any) -> Events:
                 f"{labels.shape}, {times.shape} and {units.shape}"
             )
         _require_types(names, (times, units, labels))
+        _require_held(path, times, units, labels)
         blocks = [slice(at, at + BLOCK) for at in range(0, len(labels), BLOCK)]
         t, t_counts = _joined("spikes/times", times, blocks, np.int64)
         x, x_counts = _joined("spikes/units", units, blocks, np.uint16)
@@ -70,6 +74,17 @@ def _require_types(names: dict[str, str], datasets: tuple[Any, ...]) -> None:
         if getattr(dtype, "kind", None) not in tuple(kinds):
             wanted = "lists of floating point numbers" if kinds == "f" else "whole numbers"
             raise Refused(f"{name} must be {wanted}{' in lists' if name == 'spikes/units' else ''}, but is {dtype}")
+
+
+def _require_held(path: Path, times: Any, units: Any, labels: Any) -> None:
+    """Nothing may take more memory than the file's bytes account for."""
+    import h5py
+
+    with readable(f"{path}: labels"):
+        require_stored(labels)
+    for data in (times, units):
+        with readable(f"{path}: {data.name.strip('/')}"):
+            require_lists(data, h5py.check_vlen_dtype(data.dtype).itemsize)
 
 
 def _joined(
@@ -93,7 +108,9 @@ def _joined(
 def _require_range(name: str, values: NDArray[Any]) -> None:
     most = LONGEST_S if values.dtype.kind == "f" else UNITS - 1
     low, high = values.min().item(), values.max().item()
-    if not (low >= 0 and high <= most):  # written so that NaN is refused
+    if math.isnan(low):
+        raise Refused(f"{name} must be in 0..{most}, but {int(np.isnan(values).sum())} are NaN")
+    if not (low >= 0 and high <= most):
         raise Refused(f"{name} must be in 0..{most}, but range over {low}..{high}")
 
 
@@ -120,7 +137,7 @@ def _unpacked(path: Path, scratch: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=scratch, prefix="shd-") as folder:
             plain = Path(folder) / "shd.h5"
             with readable(str(path)), explained(plain), _opened(raw, magic) as packed, plain.open("wb") as out:
-                _copy(packed, out)
+                _copy(packed, out, _most(path))
             yield plain
 
 
@@ -136,13 +153,31 @@ def _opened(raw: BinaryIO, magic: bytes) -> IO[bytes] | gzip.GzipFile:
     return archive.open(members[0])
 
 
-def _copy(source: IO[bytes] | gzip.GzipFile, out: BinaryIO) -> None:
+def _most(path: Path) -> int:
+    """Bytes that a packed file may hold: the published ones hold three times their size."""
+    return min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * path.stat().st_size))
+
+
+def _copy(source: IO[bytes] | gzip.GzipFile, out: BinaryIO, most: int) -> None:
     size = 0
     while block := source.read(2**20):
         size += len(block)
-        if size > MOST_BYTES:
-            raise Refused(f"must unpack to at most {MOST_BYTES} bytes, but is longer")
+        if size > most:
+            raise Refused(f"must unpack to at most {most} bytes, but is longer")
         out.write(block)
+
+
+def _unpacked_xz(stream: BinaryIO, most: int) -> bytearray:
+    """What an .xz holds; `lzma.open` would take whatever memory its header asks for."""
+    decoder, data = lzma.LZMADecompressor(memlimit=MOST_DICTIONARY), bytearray()
+    while not decoder.eof:
+        packed = stream.read(2**16) if decoder.needs_input else b""
+        if decoder.needs_input and not packed:
+            raise EOFError("the .xz data ends too soon")
+        data += decoder.decompress(packed, 2**20)
+        if len(data) > most:
+            raise Refused(f"must unpack to at most {most} bytes, but is longer")
+    return data
 
 
 # ---- The compact form
@@ -155,10 +190,8 @@ def read_shd_compact(path: Path) -> Events:
     rounded to the float16 seconds of the published files.
     """
     where = str(path)
-    with readable(where), lzma.open(path) as stream:
-        data = stream.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise Refused(f"must unpack to at most {MOST_BYTES} bytes, but is longer")
+    with readable(where), path.open("rb") as stream:
+        data = _unpacked_xz(stream, _most(path))
     with open_arrays(io.BytesIO(data), MOST_BYTES, where) as arrays, readable(where):
         missing = {"counts", "isi", "labels", "tick_ms"} - set(arrays)
         if missing:

@@ -154,8 +154,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if outputs < data.classes:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
         raise ValueError(
-            f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; "
-            f"end it in Dense{data.classes}"
+            f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; {data.label_advice()}"
         )
 
 
