@@ -179,9 +179,36 @@ def empty_gap(raw, place):
     raw[at : at + 16] = bytes(16)  # object 0, of no bytes
 
 
-@hostile("shd", "spikes/units: has lists in a heap at byte ")
+@hostile("shd", "spikes/units: list 0 does not have the length that it claims; the file is damaged")
 def hdf5_heap_with_an_empty_gap(path):
     lists(path, 3, empty_gap)
+
+
+def beyond(raw, place):
+    at = raw.rfind(b"GCOL") + 24
+    raw[at : at + 8] = b"\xff" * 8
+
+
+@hostile("shd", "has lists in a heap at byte ")
+def hdf5_heap_with_a_part_beyond(path):
+    lists(path, 3, beyond)
+
+
+def nowhere(raw, place):
+    raw[place + 4 : place + 12] = struct.pack("<Q", 2**63)
+
+
+@hostile("shd", "spikes/times: has lists in a heap at byte 9223372036854775808 that is none")
+def hdf5_heap_nowhere(path):
+    lists(path, 3, nowhere)
+
+
+@hostile("images", "the file is damaged or cut short")
+def npz_with_members_before_its_start(path):
+    npz(path, images=npy_header((2, 3, 3)) + bytes(18))
+    raw = bytearray(path.read_bytes())
+    struct.pack_into("<I", raw, raw.rfind(b"PK\5\6") + 16, 2**32 - 2)
+    path.write_bytes(raw)
 
 
 @hostile("images", "damaged")

@@ -185,7 +185,7 @@ def test_unpacking_has_a_bound(tmp_path, monkeypatch):
 
 def test_the_number_of_spikes_has_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(shd, "MOST_SPIKES", 3)
-    with pytest.raises(ValueError, match="spikes/times must be at most 3 numbers"):
+    with pytest.raises(ValueError, match="spikes/times: must be at most 3 numbers"):
         read_shd(write_shd(tmp_path / "shd.h5", LISTS, [1, 2, 3]))
 
 

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bitspike.data.array_files import read_up_to
+from bitspike.files import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,9 @@ def _end_of_header(where: str, data: bytes) -> int:
             raise ValueError(f"{where}: must be AEDAT 3.1 (first line {VERSION.decode()}), but begins {line[:40]!r}")
         first = False
         if line.startswith(b"#Format:") and line.partition(b":")[2].strip() != b"RAW":
-            raise ValueError(f"{where}: the format must be RAW, but is {line[8:60].decode('ascii', 'replace').strip()}")
+            raise ValueError(
+                f"{where}: the format must be RAW, but is {printable(line[8:60].decode('ascii', 'replace').strip())}"
+            )
         if line == END:
             return at
     if first:

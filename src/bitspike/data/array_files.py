@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import lzma
 import math
@@ -93,7 +94,8 @@ def readable(where: str) -> Iterator[None]:
     except Refused as error:
         raise ValueError(f"{where}: {error}") from error
     except DAMAGE as error:
-        if getattr(error, "errno", None) or str(error).startswith(where):
+        # EINVAL is what seeking to where a damaged file points gives.
+        if getattr(error, "errno", None) not in (None, errno.EINVAL) or str(error).startswith(where):
             raise
         line = printable(" ".join(str(error).split()))[:200].rstrip(".") or type(error).__name__
         raise ValueError(f"{where}: {line}; the file is damaged or cut short, get it again") from error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import struct
 import zlib
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -117,7 +119,7 @@ def _require_chunks(data: Any, filters: dict[int, tuple[int, ...]], size: int) -
     if SCALEOFFSET in filters and filters[SCALEOFFSET][2:5:2] != (math.prod(data.chunks), item):
         raise Refused("is packed with scaleoffset for chunks of another size; the file is damaged")
     if DEFLATE in filters:
-        for mask, raw in _chunks(data):
+        for _, mask, raw in _chunks(data):
             if len(raw) * DEFLATE_BEST > chunk + CHECKSUM and not _left_out(mask, filters, DEFLATE):
                 _inflated(raw, chunk + CHECKSUM)
 
@@ -126,11 +128,12 @@ def _left_out(mask: int, filters: dict[int, tuple[int, ...]], code: int) -> bool
     return bool(mask >> list(filters).index(code) & 1)
 
 
-def _chunks(data: Any) -> Iterator[tuple[int, bytes]]:
-    """The filters that were left out (a bit each) and the packed bytes of every stored chunk."""
+def _chunks(data: Any) -> Iterator[tuple[int, int, bytes]]:
+    """The first row, the filters that were left out (a bit each) and the packed bytes of every stored chunk."""
     for number in range(data.id.get_num_chunks()):
-        mask, raw = data.id.read_direct_chunk(data.id.get_chunk_info(number).chunk_offset)
-        yield mask, bytes(raw)
+        place = data.id.get_chunk_info(number).chunk_offset
+        mask, raw = data.id.read_direct_chunk(place)
+        yield place[0], mask, bytes(raw)
 
 
 def _inflated(raw: bytes, most: int) -> bytes:
@@ -144,27 +147,44 @@ def _inflated(raw: bytes, most: int) -> bytes:
 # ---- Lists of any length
 
 
-def require_lists(data: Any, item: int) -> None:
-    """Refuse lists (of numbers of `item` bytes) that claim more than the file holds, before one of them is read.
+def read_lists(data: Any, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The lists of numbers in `data`, one after another, and their lengths; at most `most` numbers.
 
-    A list is stored as its length and the heap in which its numbers lie. HDF5 takes memory for the length before it
-    looks there, and runs in circles in a heap with an empty gap.
+    Read from the file's own bytes: HDF5 takes memory for the length that a list claims before it looks where its
+    numbers lie, and in a damaged heap it runs in circles or crashes.
     """
+    import h5py
+
     require_stored(data)
     made, held = data.file.id.get_create_plist(), data.file.id.get_filesize()
-    if made.get_sizes() != (8, 8):
-        raise Refused("must have addresses of 8 bytes, as h5py writes them")
-    lists = np.concatenate([np.empty(0, LIST), *_lists(data)])
-    claimed = int(lists["length"].sum(dtype=np.uint64)) * item
-    if claimed > held:
-        raise Refused(f"promises lists of {claimed} bytes, but the file has {held}")
+    dtype = h5py.check_vlen_dtype(data.dtype)
+    if made.get_sizes() != (8, 8) or data.id.get_type().get_super().get_size() != dtype.itemsize:
+        raise Refused("must be lists with addresses of 8 bytes and numbers of a common format, as h5py writes them")
+    lists = np.zeros(len(data), LIST)
+    for row, part in _lists(data):
+        lists[row : row + len(part)] = part[: len(data) - row]
+    lengths = lists["length"].astype(np.int64)
+    total = int(lengths.sum())
+    if total * dtype.itemsize > held:
+        raise Refused(f"promises lists of {total * dtype.itemsize} bytes, but the file has {held}")
+    if total > most:
+        raise Refused(f"must be at most {most} numbers, but are more")
+    values, starts = np.empty(total, dtype), lengths.cumsum() - lengths
+    rows = np.flatnonzero(lengths)
+    rows = rows[np.argsort(lists["heap"][rows], kind="stable")]
     with Path(data.file.filename).open("rb") as stream:
-        for heap in np.unique(lists["heap"][lists["length"] > 0]).tolist():
-            _require_heap(stream, made.get_userblock() + heap, held)
+        for heap, members in groupby(rows.tolist(), lambda row: int(lists["heap"][row])):
+            raw, objects = _heap(stream, made.get_userblock() + heap, held)
+            for row in members:
+                at, size = objects.get(int(lists["number"][row]), (0, -1))
+                if size != lengths[row] * dtype.itemsize:
+                    raise Refused(f"list {row} does not have the length that it claims; the file is damaged")
+                values[starts[row] : starts[row] + lengths[row]] = np.frombuffer(raw, dtype, lengths[row], at)
+    return values, lengths
 
 
-def _lists(data: Any) -> Iterator[NDArray[np.void]]:
-    """What stands for the lists of `data`, chunk by chunk, out of the file's own bytes."""
+def _lists(data: Any) -> Iterator[tuple[int, NDArray[np.void]]]:
+    """What stands for the lists of `data` from a row on, chunk by chunk."""
     if data.chunks is None:
         offset = data.id.get_offset()
         if offset is None:
@@ -173,40 +193,42 @@ def _lists(data: Any) -> Iterator[NDArray[np.void]]:
             return
         with Path(data.file.filename).open("rb") as stream:
             stream.seek(offset)
-            yield _whole_lists(stream.read(LIST.itemsize * len(data)))
+            yield 0, _whole_lists(stream.read(LIST.itemsize * len(data)))
         return
     filters = _filters(data)
     if filters.keys() & PACKING.keys() - {DEFLATE}:
         raise Refused("has its lists packed with another filter than gzip; write them unpacked")
     chunk = math.prod(data.chunks) * LIST.itemsize
-    for mask, packed in _chunks(data):
+    for row, mask, packed in _chunks(data):
         raw = packed
         if DEFLATE in filters and not _left_out(mask, filters, DEFLATE):
             raw = _inflated(raw, chunk + CHECKSUM)
         raw = raw[:chunk]
         if SHUFFLE in filters and not _left_out(mask, filters, SHUFFLE):
             raw = np.frombuffer(raw, np.uint8).reshape(LIST.itemsize, -1).T.tobytes()
-        yield _whole_lists(raw)
+        yield row, _whole_lists(raw)
 
 
 def _whole_lists(raw: bytes) -> NDArray[np.void]:
     return np.frombuffer(raw[: len(raw) // LIST.itemsize * LIST.itemsize], LIST)
 
 
-def _require_heap(stream: IO[bytes], at: int, held: int) -> None:
-    """Walk over the objects of a heap: each must end after it begins, and within the heap."""
+def _heap(stream: IO[bytes], at: int, held: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
+    """The bytes of the heap at byte `at`, and where in them its objects lie: start and length by their numbers."""
     stream.seek(min(at, held))
     head = stream.read(16)
     size = int.from_bytes(head[8:], "little")
     if head[:5] != b"GCOL\1" or not 16 <= size <= held - at:
         raise Refused(f"has lists in a heap at byte {at} that is none; the file is damaged")
-    heap, place = stream.read(size - 16), 0
-    while place + 16 <= len(heap):
-        number, length = int.from_bytes(heap[place : place + 2], "little"), heap[place + 8 : place + 16]
-        taken = int.from_bytes(length, "little")
-        taken = (
-            16 + -(-taken // 8) * 8 if number else taken
-        )  # number 0 is the gap at the end, its own 16 bytes included
-        if not 0 < taken <= len(heap) - place:
+    raw, place = stream.read(size - 16), 0
+    objects: dict[int, tuple[int, int]] = {}
+    while place + 16 <= len(raw):
+        number, _, _, length = struct.unpack_from("<HHIQ", raw, place)
+        taken = 16 + -(-length // 8) * 8
+        if number == 0:  # the gap at the end
+            break
+        if taken > len(raw) - place:
             raise Refused(f"has lists in a heap at byte {at} whose parts do not fit; the file is damaged")
+        objects[number] = (place + 16, length)
         place += taken
+    return raw, objects

@@ -17,7 +17,7 @@ import numpy as np
 
 from bitspike.data.array_files import HDF5_MAGIC, Refused, open_arrays, readable
 from bitspike.data.events import Events
-from bitspike.data.hdf5_files import hdf5_dataset, require_lists, require_stored
+from bitspike.data.hdf5_files import hdf5_dataset, read_lists, require_stored
 from bitspike.files import explained
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ MOST_BYTES, SMALL_BYTES, MOST_RATIO = 8 * 2**30, 64 * 2**20, 64
 MOST_DICTIONARY = 256 * 2**20  # bytes of memory that unpacking an .xz may ask for; xz -9 needs 65 MiB
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
 LONGEST_S, MOST_TICKS = 2**32, 2**24
-BLOCK = 512  # samples that are read together
+BLOCK = 512  # samples whose spikes are sorted together
+NUMBERS = 2**20  # that become whole ones together
 
 
 def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
@@ -55,10 +56,9 @@ def _read_hdf5(path: Path, file: Any) -> Events:
                 f"{labels.shape}, {times.shape} and {units.shape}"
             )
         _require_types(names, (times, units, labels))
-        _require_held(path, times, units, labels)
-        blocks = [slice(at, at + BLOCK) for at in range(0, len(labels), BLOCK)]
-        t, t_counts = _joined("spikes/times", times, blocks, np.int64)
-        x, x_counts = _joined("spikes/units", units, blocks, np.uint16)
+        require_stored(labels)
+        t, t_counts = _joined(path, times, np.int64)
+        x, x_counts = _joined(path, units, np.uint16)
         if not np.array_equal(t_counts, x_counts):
             sample = int(np.flatnonzero(t_counts != x_counts)[0])
             raise Refused(f"sample {sample} has {t_counts[sample]} times, but {x_counts[sample]} units")
@@ -76,33 +76,18 @@ def _require_types(names: dict[str, str], datasets: tuple[Any, ...]) -> None:
             raise Refused(f"{name} must be {wanted}{' in lists' if name == 'spikes/units' else ''}, but is {dtype}")
 
 
-def _require_held(path: Path, times: Any, units: Any, labels: Any) -> None:
-    """Nothing may take more memory than the file's bytes account for."""
-    import h5py
-
-    with readable(f"{path}: labels"):
-        require_stored(labels)
-    for data in (times, units):
-        with readable(f"{path}: {data.name.strip('/')}"):
-            require_lists(data, h5py.check_vlen_dtype(data.dtype).itemsize)
-
-
-def _joined(
-    name: str, data: Any, blocks: list[slice], dtype: type[np.integer]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _joined(path: Path, data: Any, dtype: type[np.integer]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """All lists of `data` one after another, times as microseconds, and their lengths."""
-    parts, lengths, total = [], [], 0
-    for block in blocks:
-        lists = data[block]
-        lengths.append(np.fromiter(map(len, lists), np.int64, len(lists)))
-        total += int(lengths[-1].sum())
-        if total > MOST_SPIKES:
-            raise Refused(f"{name} must be at most {MOST_SPIKES} numbers, but are more")
-        values = np.concatenate(lists)
-        if len(values):
-            _require_range(name, values)
-        parts.append((np.rint(values * np.float64(1e6)) if values.dtype.kind == "f" else values).astype(dtype))
-    return np.concatenate(parts), np.concatenate(lengths)
+    name = data.name.strip("/")
+    with readable(f"{path}: {name}"):
+        values, lengths = read_lists(data, MOST_SPIKES)
+    if len(values):
+        _require_range(name, values)
+    whole = np.empty(len(values), dtype)
+    for at in range(0, len(values), NUMBERS):
+        part = values[at : at + NUMBERS]
+        whole[at : at + NUMBERS] = np.rint(part * np.float64(1e6)) if part.dtype.kind == "f" else part
+    return whole, lengths
 
 
 def _require_range(name: str, values: NDArray[Any]) -> None:
