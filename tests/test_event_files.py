@@ -118,7 +118,7 @@ def test_wrong_images_are_named(write, images, labels, says):
 
 
 @pytest.mark.parametrize(
-    "shape", [(2, 3, 5, 6), (2, 1, 28, 28), (2, 3, 3, 3), (2, 64, 128, 1), (2, 4, 9, 3), (2, 9, 4, 3)]
+    "shape", [(2, 3, 5, 6), (2, 1, 28, 28), (2, 3, 3, 3), (2, 64, 128, 1), (2, 4, 9, 3), (2, 9, 4, 3), (2, 8, 12, 4)]
 )
 def test_shapes_that_may_be_channels_first_are_taken(write, shape):
     assert read_image_file(write(images=np.zeros(shape, np.uint8), labels=[0, 1])).values.shape == shape

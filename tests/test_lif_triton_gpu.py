@@ -41,6 +41,7 @@ def test_recurrent_neurons_fire_as_the_definition(neurons):
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")  # the recorded graph is kept, on purpose
 def test_auto_waits_for_nothing_and_replays_from_a_graph_with_another_threshold():
     theta, beta = on_gpu(1.0), on_gpu(0.9, requires_grad=True)
     current = torch.randn(20, 8, 10, device="cuda", requires_grad=True)

@@ -66,10 +66,14 @@ class Forecast:
         return self._line(spent / count * self._iterations * (1 + self.evaluation))
 
     def epoch_ends(self, seconds: float) -> str:
-        """What to say after an epoch, where its iterations were too few to tell; the first may be slow to start."""
+        """What to say after an epoch, where its iterations were too few to tell.
+
+        The first may be slow to start: a GPU's kernels are compiled in it.
+        """
         self._ended += 1
         self._began, self._skipped = None, 1  # what comes between two epochs is no part of an iteration
-        if self._said or (self._ended == 1 and seconds < SECONDS) or self._left <= 0:
+        starting = self._ended == 1 and (seconds < SECONDS or self.device != "cpu")
+        if self._said or starting or self._left <= 0:
             return ""
         self._said = True
         return self._line(seconds)

@@ -237,8 +237,11 @@ def _array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
 
 
 def _require_channels_first(path: Path, shape: tuple[int, ...]) -> None:
-    """Refuse [N, H, W, C]: it would be read as H channels of W x C pixels, and a network would fit that too."""
-    if len(shape) != 4 or min(shape[1:3]) <= 4:
+    """Refuse [N, H, W, C]: it would be read as H channels of W x C pixels, and a network would fit that too.
+
+    Known by an image's size and 1, 3 or 4 channels; a small or narrow array of sensors may well be H x 4.
+    """
+    if len(shape) != 4 or min(shape[1:3]) < 16:
         return
     if shape[3] in (3, 4) or (shape[3] == 1 and shape[1] == shape[2]):
         raise ValueError(
