@@ -2,10 +2,10 @@
 
     python benchmarks/cpu_waiting.py [--rounds 3] [--busy 1] [--out results/cpu-waiting.json]
 
-A thread that is done with its part spins until the others are: by default for milliseconds, which are another program's
-on a machine that is shared, so that the thread it waits for gets no turn. Each row is a way to wait, set in the
-environment of a process of its own; processes take turns. `bitspike` waits as `brief` does, and gives small networks
-one thread (`bitspike.train.numerics.SMALL`); the last column says which side of that a case is on.
+A thread that is done with its part spins until the others are. On a machine that is shared, the thread it waits for
+may get no turn meanwhile. Each column is a way to wait, set in the environment of a process of its own; processes take
+turns. `bitspike train` waits as `brief` does, and gives small networks one thread, those of fewer than
+`bitspike.train.numerics.SMALL` neuron-steps an iteration (the last column).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 WAYS = {
     "default": {},
-    "brief": {"GOMP_SPINCOUNT": "300"},
+    "brief": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }

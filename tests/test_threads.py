@@ -22,7 +22,7 @@ def environment(**more):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere PyTorch does not bring libgomp")
 @pytest.mark.parametrize(
-    ("given", "spins"), [({}, "'300'"), ({"GOMP_SPINCOUNT": "7"}, "'7'"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "'0'")]
+    ("given", "spins"), [({}, "'1000'"), ({"GOMP_SPINCOUNT": "7"}, "'7'"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "'0'")]
 )
 def test_openmp_is_told_before_it_is_loaded(tmp_path, given, spins):
     command = ["train", "coding/annealed", "--epochs", "1", "--device", "cpu", "--out", str(tmp_path / "run")]
