@@ -253,7 +253,7 @@ def test_a_bad_mirror_is_named_with_its_reason_and_the_next_one_is_taken(server,
         (dripping(CHUNKED + b"0\r\n", b"X: trailer\r\n"), "the server is too slow: 0 bytes of the file came in 0.3 s"),
         (dripping(b"HTTP/1.0 302 Found\r\nLocation: /bad\r\n\r\n", DATA), "redirects in circles"),
         (dripping(b"HTTP/1.0 404 \x1b[31mred\r\n\r\n", DATA), "the server answered 404 not found"),
-        (dripping(b"\x1b[31mred\r\n\r\n", DATA), r"\x1b[31mred"),
+        (dripping(b"\x1b[31mred\r\n\r\n", DATA), r"\u001b[31mred"),
     ],
     ids=["head", "status", "continue", "body", "chunk size", "trailers", "redirect", "refusal", "no answer"],
 )

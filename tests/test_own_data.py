@@ -452,13 +452,6 @@ def test_labels_that_do_not_start_at_zero_are_said_so(here, bitspike, labels, cl
     assert line.endswith(f" outputs, but own.npz has {classes} classes; {says}")
 
 
-@pytest.mark.parametrize("label", [0, 7])
-def test_one_class_only_is_refused(here, label):
-    write_npz(here / "own.npz", **(image_arrays() | {"labels": np.full(30, label)}))
-    with pytest.raises(ValueError, match=rf"own.npz has one class only, \d+ training samples labelled {label}; .*two"):
-        open_dataset(DataConfig(file=here / "own.npz"))
-
-
 def test_five_samples_of_five_classes_say_what_is_missing(here):
     write_npz(here / "own.npz", **image_arrays(5, classes=5, side=5))
     with pytest.raises(

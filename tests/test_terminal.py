@@ -13,7 +13,8 @@ from rich.table import Table
 import bitspike.cli
 from bitspike.cli import reproduce
 from bitspike.cli.app import echo, echo_lines, say
-from bitspike.terminal import Label, draw, printable, screen, table
+from bitspike.terminal import Label, draw, screen, table
+from bitspike.text import printable
 from data_files import fake_mnist
 
 EVIL = "a\x1b]0;owned\x07\x1b[31mb\x9b2J\r\x08\u202ec\udcff\nd"

@@ -38,11 +38,6 @@ def write_text(path: Path, text: str) -> Path:
     return write_atomically(path, lambda to: to.write_text(text, encoding="utf-8"))
 
 
-def printable(text: str) -> str:
-    """`text` with what would move a terminal's cursor, colour it or ring its bell shown as an escape."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Name the file and the way out when the disk is full or its folder cannot be written."""

@@ -13,22 +13,7 @@ from rich.progress import Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-
-def printable(text: str) -> str:
-    r"""What a terminal would obey or could not show, such as escape sequences and line breaks, as \u001b and \n."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
-
-
-def _spelt(char: str) -> str:
-    code = ord(char)
-    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(char) or (
-        f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
-    )
-
-
-def printable_lines(text: str) -> str:
-    """A document whose line breaks stay."""
-    return "\n".join(map(printable, text.split("\n")))
+from bitspike.text import printable, printable_lines
 
 
 class _Screen(Console):

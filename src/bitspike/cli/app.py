@@ -20,7 +20,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from bitspike.terminal import Label, printable, printable_lines, screen
+from bitspike.terminal import Label, screen
+from bitspike.text import printable, printable_lines
 
 app = typer.Typer(
     help="Train, explain and ship 1-bit spiking neural networks.",

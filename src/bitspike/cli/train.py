@@ -20,7 +20,8 @@ from rich.table import Column
 
 from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say, tune_process
 from bitspike.cli.forecast import Forecast
-from bitspike.terminal import Label, printable, screen
+from bitspike.terminal import Label, screen
+from bitspike.text import printable
 
 if TYPE_CHECKING:
     from bitspike.data.samples import Dataset

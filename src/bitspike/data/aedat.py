@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bitspike.data.array_files import read_up_to
-from bitspike.files import printable
+from bitspike.text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from bitspike.files import printable
+from bitspike.text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 
 from bitspike.data.http_pace import SLOWEST, PacedHTTPHandler, PacedHTTPSHandler
 from bitspike.data.roots import read_json
-from bitspike.files import digest, explained, printable
+from bitspike.files import digest, explained
+from bitspike.text import printable
 
 Begin = Callable[[str, int | None], Callable[[int], None]]  # (stage, bytes in all) -> advance(bytes)
 

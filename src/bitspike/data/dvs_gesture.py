@@ -19,7 +19,7 @@ from bitspike.data.aedat import read_aedat
 from bitspike.data.array_files import Refused, read_npy, readable
 from bitspike.data.binning import Progress, silent
 from bitspike.data.events import Events
-from bitspike.files import printable
+from bitspike.text import printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
