@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, SupportsIndex, overload
@@ -53,17 +54,17 @@ def _collated(batch: Sequence[tuple[Tensor, Any]], *, collate_fn_map: object = N
 default_collate_fn_map.update({ImageSample: _collated, SequenceSample: _collated})
 
 
-class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]]):
+class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]], ABC):
     """What a DataLoader, a Subset and a plain loop ask of samples."""
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def select(self, rows: Tensor) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def select(self, rows: Tensor) -> Self: ...
 
-    def _sample(self, row: Tensor) -> tuple[Tensor, int]:
-        raise NotImplementedError
+    @abstractmethod
+    def _sample(self, row: Tensor) -> tuple[Tensor, int]: ...
 
     @overload
     def __getitem__(self, at: SupportsIndex) -> tuple[Tensor, int]: ...

@@ -6,6 +6,7 @@ in `_LIBRARIES`; annealing, recording and the measured drive then take its layer
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -25,7 +26,7 @@ class Recorded(NamedTuple):
     membrane: Tensor | None
 
 
-class Neurons:
+class Neurons(ABC):
     """A neuron layer of some library: `module`, whose threshold is under the name `attribute`."""
 
     attribute: ClassVar[str]
@@ -34,9 +35,9 @@ class Neurons:
         self.module = module
 
     @classmethod
+    @abstractmethod
     def recognises(cls, module: nn.Module) -> bool:
         """Whether `module` is a neuron layer of this library."""
-        raise NotImplementedError
 
     def read(self) -> float:
         """The threshold, or the mean of one a neuron."""
@@ -75,11 +76,11 @@ class Neurons:
         """Get ready to show the membrane; the keyword arguments that the layer is called with then."""
         return kwargs
 
+    @abstractmethod
     def after_call(self, result: Any) -> Recorded:
         """What a call of the layer that gave `result` did, time first, one step or many."""
-        raise NotImplementedError
 
-    def restore(self) -> None:
+    def restore(self) -> None:  # noqa: B027  (most have nothing to undo)
         """Undo what `before_call` changed, if the call did not end."""
 
     @property

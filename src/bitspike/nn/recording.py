@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -25,7 +26,7 @@ class Recording(dict[str, LIFOutput | Recorded]):
         raise KeyError(f"record: the network did not call a neuron layer named {name!r}; recorded: {', '.join(self)}")
 
 
-class SelfReporting(nn.Module):
+class SelfReporting(nn.Module, ABC):
     """A module that tells its neuron layers' outputs itself, because its fast paths do not call each of them."""
 
     def __init__(self) -> None:
@@ -41,9 +42,9 @@ class SelfReporting(nn.Module):
         finally:
             self._listeners = [other for other in self._listeners if other is not listener]
 
+    @abstractmethod
     def neuron_names(self) -> list[str]:
         """The module names of the layers that it tells of."""
-        raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy is not listened to."""
