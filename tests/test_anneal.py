@@ -337,6 +337,7 @@ def test_a_copy_made_inside_a_block_is_not_in_it(copied):
     annealing = ThresholdAnnealing(net, Linear(0.5, 1.5, 4))
     with annealing.finish():
         other_net, other = copied((net, annealing))
+        assert held(other_net) == [(0.5, 0.5)] * 2
         other.step()
     assert held(other_net) == [(0.75, 0.5)] * 2
 

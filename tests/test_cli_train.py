@@ -679,6 +679,9 @@ def test_a_silent_network_is_right_about_nothing(here, cli):
     assert "accuracy  0.00% of 15" in out
     assert "no answer 100.00%: no output neuron fired, which counts as wrong" in out
     assert json.loads(cli("evaluate", "runs/mine", "--json")[1])["unanswered"] == 1
+    arguments = ("--epochs", 1, "--trials", 2, "--out", "two", *NO_BOARD)
+    _, out, _ = cli("train", "mine.toml", *settings("net.theta=1e6"), *arguments)
+    assert "no output neuron fires for 100.00% of the samples" in out
 
 
 def test_one_class_is_told(here, cli):

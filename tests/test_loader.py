@@ -78,6 +78,13 @@ def test_a_slice_is_a_set_of_samples(samples, at):
     same(chosen.batch(torch.arange(len(rows))), samples.batch(torch.tensor(rows, dtype=torch.int64)))
 
 
+def test_another_default_device_changes_nothing(samples):
+    with torch.device("meta"):
+        one, some = samples[1], samples[:2]
+    assert torch.equal(one[0], samples[1][0])
+    assert len(some) == 2
+
+
 def test_a_loop_over_samples_ends(samples):
     assert [label for _, label in samples] == samples.labels.tolist()
     assert len(list(samples)) == len(samples) == COUNT

@@ -285,8 +285,9 @@ def test_trials_on_replaced_data_are_not_summed_up(home, tmp_path):
     runs.write_experiment(tmp_path)
     assert train_trials(experiment(tmp_path, epochs=1), tmp_path / "run", 1, Setting())
     replace_sample(tmp_path / "own.npz")
-    with pytest.raises(ValueError, match=r"trial-0 and .*trial-1 were trained on other samples: the data was replaced"):
+    with pytest.raises(ValueError, match=r"trial-0 holds another experiment: it was made on sha256"):
         train_trials(experiment(tmp_path, epochs=1), tmp_path / "run", 2, Setting(resume=True))
+    assert not (tmp_path / "run" / "trial-1").exists()  # told before another trial is trained
 
 
 # ---- The data
@@ -371,7 +372,7 @@ def test_data_that_only_moved_is_the_same(home, whole, tmp_path):
     assert (out / "summary.json").read_bytes() == complete
     replace_sample(tmp_path / "own.npz")
     other = shutil.copytree(whole("best", EPOCHS), tmp_path / "complete")
-    with pytest.raises(ValueError, match=r"holds another experiment: data\.file was .* is another \(sha256 "):
+    with pytest.raises(ValueError, match=r"holds another experiment: it was made on sha256 .* hold sha256 "):
         train_run(experiment(tmp_path), other, Setting(resume=True))
 
 
@@ -660,3 +661,26 @@ def _same_summary(found, source):
 def _same_results(found, out, wanted):
     assert found["epochs"] == 2
     assert results(out) == wanted
+
+
+def test_a_complete_run_whose_own_file_was_replaced_is_refused(tmp_path):
+    spec, out = experiment(tmp_path, epochs=1), tmp_path / "run"
+    train_run(spec, out, Setting())
+    notes = []
+    again = Setting(resume=True, listener=Listener(note=notes.append))
+    assert train_run(spec, out, again)["epochs"] == 1
+    held = dict(np.load(tmp_path / "own.npz"))
+    np.savez(tmp_path / "own.npz", **(held | {"labels": np.roll(held["labels"], 1)}))
+    with pytest.raises(ValueError, match=r"run holds another experiment: it was made on sha256 .*own\.npz hold sha256"):
+        train_run(spec, out, again)
+    (tmp_path / "own.npz").unlink()
+    assert train_run(spec, out, again)["epochs"] == 1  # a complete run needs no data to be shown
+    assert notes == []
+
+
+def test_a_complete_run_asked_for_fewer_epochs_says_how_many_it_took(tmp_path):
+    out, notes = tmp_path / "run", []
+    train_run(experiment(tmp_path, epochs=2), out, Setting())
+    shown = Setting(resume=True, listener=Listener(note=notes.append))
+    assert train_run(experiment(tmp_path, epochs=1), out, shown)["epochs"] == 2
+    assert notes == [f"{out} is complete, after 2 epochs, and is shown as it is"]

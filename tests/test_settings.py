@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bitspike import LIF, Adaptation, AdaptiveLIF, RecurrentLIF, build, lif
+from bitspike import LIF, Adaptation, AdaptiveLIF, RecurrentLIF, Relax, ThresholdAnnealing, build, lif
 from bitspike.nn import BinaryConv2d, BinaryLinear
 
 NAN, INF = float("nan"), float("inf")
@@ -301,3 +301,19 @@ def test_thresholds_stay_float32_in_half_precision():
     layer = RecurrentLIF(3, theta=17.95).bfloat16()
     assert layer.theta.dtype == torch.float32
     assert layer.weight.dtype == torch.bfloat16
+
+
+def test_a_threshold_given_in_half_precision_can_still_be_annealed():
+    layer = LIF()
+    layer.theta = torch.tensor(2.0, dtype=torch.bfloat16)
+    annealing = ThresholdAnnealing(layer, Relax(17.0, 18.0, rate=0.001))
+    for _ in range(50):
+        annealing.step()
+    assert layer.theta.dtype == torch.float32
+    assert layer.theta.item() == pytest.approx(Relax(17.0, 18.0, rate=0.001)(50))
+
+
+@pytest.mark.parametrize("name", ["theta", "slope", "beta"])
+def test_a_truth_value_is_no_number(name):
+    with pytest.raises(TypeError, match=f"{name} must be a number, but is True"):
+        LIF(**{name: True})

@@ -77,7 +77,7 @@ def test_a_run_says_which_table_taught_it_and_goes_on_with_no_other(home, tmp_pa
     [
         (lambda n: np.full((n, 4), 0.25), "has 4 classes, but net.notation .* has 3 outputs"),
         (lambda n: np.full((n, 3), 0.5), "each row of probabilities must be 0 or more and add up to 1"),
-        (lambda n: np.full((n, 3), np.nan), "each row of probabilities must be 0 or more and add up to 1"),
+        (lambda n: np.full((n, 3), np.nan), r"probabilities must be numbers, but \d+ of \d+ are NaN or infinite"),
         (lambda n: np.tile([1.5, -0.5, 0.0], (n, 1)), "each row of probabilities must be 0 or more and add up to 1"),
         (lambda n: np.zeros(n), r"must be floating point \[N, C\].* but are float64 \[\d+\]"),
         (lambda n: np.ones((n, 1), np.int64), r"must be floating point \[N, C\]"),

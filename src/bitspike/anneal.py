@@ -153,6 +153,10 @@ class ThresholdAnnealing:
         """A copy is in none of the blocks that the original is in: it could never leave them."""
         return vars(self) | {"_blocks": 0}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._write()
+
 
 class _Finish(AbstractContextManager[None]):
     """A call of `finish()`: for good as it is, for a while as a block; usable as often as wanted."""

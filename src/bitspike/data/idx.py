@@ -78,8 +78,10 @@ def _read(path: Path, stream: io.BufferedIOBase, most: int) -> Tensor:
 
 def _shape(path: Path, stream: io.BufferedIOBase) -> tuple[int, ...]:
     magic = stream.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0":
+    if magic[:2] != b"\0\0":
         raise ValueError(f"{path}: not an IDX file: it must begin with two zero bytes, but begins with {magic!r}")
+    if len(magic) < 4:
+        raise ValueError(f"{path}: ends within its header, after {len(magic)} bytes; fetch it again")
     if magic[2] != UNSIGNED_BYTES:
         raise ValueError(f"{path}: must hold unsigned bytes (type 0x08), but its type is 0x{magic[2]:02x}")
     if magic[3] > MOST_DIMENSIONS:

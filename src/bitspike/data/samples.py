@@ -83,14 +83,14 @@ class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]], ABC):
             ) from None
         if not -len(self) <= row < len(self):
             raise IndexError(f"samples[i]: i must be in {-len(self)}..{len(self) - 1}, but is {row}")
-        return self._sample(torch.tensor([row % len(self)]))
+        return self._sample(torch.tensor([row % len(self)], device="cpu"))
 
     def __iter__(self) -> Iterator[tuple[Tensor, int]]:
         return (self[row] for row in range(len(self)))
 
 
 def _rows(at: slice, length: int) -> Tensor:
-    return torch.tensor(range(*at.indices(length)), dtype=torch.int64)
+    return torch.tensor(range(*at.indices(length)), dtype=torch.int64, device="cpu")
 
 
 @dataclass(frozen=True, slots=True)

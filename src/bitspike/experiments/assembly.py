@@ -260,12 +260,12 @@ def origin(spec: Experiment, data: Dataset, setting: Setting, teacher: str | Non
 
 
 def samples_digests(data: Dataset) -> dict[str, str]:
-    """Of what the data's training and test samples hold."""
+    """Digest what the data's training and test samples hold."""
     return {"train": fingerprint(data.train), "test": fingerprint(data.test)}
 
 
 def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
-    """For a sentence that says what happened to them."""
+    """Name the samples of a split, with their files."""
     files: Sequence[Path | None]
     if spec.data.name is None:
         files = [spec.data.test_file or spec.data.file if split == "test" else spec.data.file]
@@ -275,7 +275,7 @@ def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
         files = [path for name, path in found.items() if any(mark in name.lower() for mark in marks)]
         files = files or list(found.values())
     named = " and ".join(str(path) for path in files)
-    return f"the {'training' if split == 'train' else split} samples{f' ({named})' if named else ''} were"
+    return f"the {'training' if split == 'train' else split} samples{f' ({named})' if named else ''}"
 
 
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:

@@ -73,7 +73,11 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
         done = folder.read_summary(sealed=True)
         if done is not None and not _may_go_on(done, before, spec):
             _require_its_teacher(done, before, spec, folder)
-            _require_its_data(done, before, spec, folder, setting)
+            _require_its_data(done, spec, folder, setting)
+            if int(done["epochs"]) > spec.train.epochs:
+                setting.listener.note(
+                    f"{folder.path} is complete, after {done['epochs']} epochs, and is shown as it is"
+                )
             return done
         if done is not None and not folder.last.is_file():
             raise ValueError(
@@ -97,15 +101,18 @@ def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Expe
         )
 
 
-def _require_its_data(
-    done: Mapping[str, Any], before: Experiment, spec: Experiment, folder: RunFolder, setting: Setting
-) -> None:
-    """A complete run asked for with files elsewhere: what is in them tells whether they are the same."""
-    places = [(each.data.file, each.data.test_file) for each in (before, spec)]
-    if places[0] != places[1] and (found := _open(spec, setting).edition) != done.get("edition"):
+def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder, setting: Setting) -> None:
+    """A complete run on own files, wherever they lie now: what is in them tells whether they are the same.
+
+    Without its files a complete run can still be shown.
+    """
+    files = [file for file in (spec.data.file, spec.data.test_file) if file is not None]
+    if not files or not all(file.is_file() for file in files):
+        return
+    if (found := _open(spec, setting).edition) != done.get("edition"):
         raise ValueError(
-            f"{folder.path} holds another experiment: data.file was {before.data.file} ({done.get('edition')}), and "
-            f"{spec.data.file} is another ({found}); choose another --out"
+            f"{folder.path} holds another experiment: it was made on {done.get('edition')}, but "
+            f"{' and '.join(map(str, files))} hold {found}; put the old data back, or choose another --out"
         )
 
 
@@ -435,6 +442,7 @@ def _summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], setti
         "best": max(known, default=None),
         "mean": statistics.mean(known) if known else None,
         "sigma": statistics.stdev(known) if len(known) > 1 else None,
+        "unanswered": statistics.mean(summary.get("unanswered") or 0.0 for summary in done),
         "endings": [summary["ended"] for summary in done],
         "teacher": done[0].get("teacher"),  # a trial made before there were teachers does not say
         "paper": done[0]["paper"],

@@ -139,5 +139,5 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, setting: 
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
     if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
         words = samples_in_words(spec, part, setting.data_root)
-        return [f"{words} replaced since the run was made: this is not the accuracy on its own data"]
+        return [f"{words} were replaced since the run was made: this is not the accuracy on its own data"]
     return []

@@ -22,7 +22,7 @@ SurrogateCenter = Literal["initial", "current"]
 
 def as_number(where: str, name: str, value: object) -> float:
     """A Python float from any real number, NumPy's and one-element tensors among them."""
-    if not isinstance(value, (str, bytes)):
+    if not isinstance(value, (str, bytes, bool)):
         try:
             return float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, RuntimeError):
@@ -71,7 +71,7 @@ def _threshold(layer: LIF, name: str, value: object) -> Tensor:
         raise _no_gradient(where, name)
     if isinstance(value, Tensor):
         _require_threshold(where, name, value, layer.neuron_shape())
-        return value
+        return value.to(torch.promote_types(value.dtype, torch.float32))  # half precision is too coarse to anneal
     return layer.get_buffer(name).fill_(_positive(where, name, value))
 
 

@@ -54,7 +54,7 @@ Layer = Conv | Dense
 
 
 def count_neurons(layers: Sequence[Layer]) -> int:
-    """Of all layers together."""
+    """Count the neurons of all layers."""
     return sum(math.prod(layer.output) if isinstance(layer, Conv) else layer.outputs for layer in layers)
 
 

@@ -21,6 +21,7 @@ class Origin:
     identity_before: str = ""
 
     def changed(self, saved: Any) -> str:
-        """Which samples are not those that were saved, in words; empty if all are."""
+        """Say which samples are not those that were saved; empty if all are."""
         known = saved if isinstance(saved, dict) else {}
-        return " and ".join(self.where(split) for split, digest in self.samples.items() if known.get(split) != digest)
+        other = [self.where(split) for split, digest in self.samples.items() if known.get(split) != digest]
+        return f"{' and '.join(other)} were" if other else ""
