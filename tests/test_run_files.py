@@ -16,6 +16,7 @@ import runs_helper as runs
 from bitspike.data.datasets import open_dataset
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.samples import Images, frames_from_dense
+from bitspike.experiments import runs as runs_module
 from bitspike.experiments.assembly import Setting, identity
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
@@ -661,6 +662,14 @@ def _same_summary(found, source):
 def _same_results(found, out, wanted):
     assert found["epochs"] == 2
     assert results(out) == wanted
+
+
+def test_trials_of_any_data_must_have_seen_the_same(home, tmp_path):
+    spec, outs = experiment(home), [tmp_path / "trial-0", tmp_path / "trial-1"]
+    saw = [{"samples_sha256": {"train": digest}} for digest in "ab"]
+    with pytest.raises(ValueError, match=r"trial-0 and .*trial-1 were trained on other samples: the data was replaced"):
+        runs_module._require_same_samples(spec, saw, outs)
+    runs_module._require_same_samples(spec, [saw[0], {}], outs)  # an earlier version does not say
 
 
 def test_a_complete_run_whose_own_file_was_replaced_is_refused(tmp_path):
