@@ -4,8 +4,9 @@
 
 A thread that is done with its part spins until the others are. On a machine that is shared, the thread it waits for
 may get no turn meanwhile. Each column is a way to wait, set in the environment of a process of its own; processes take
-turns. `bitspike train` waits as `brief` does, and gives small networks one thread, those of fewer than
-`bitspike.train.numerics.SMALL` neuron-steps an iteration (the last column).
+turns. `bitspike train` waits by default on an idle machine and passively on a busy one (`bitspike.cli.process`), and
+gives small networks one thread, those of fewer than `bitspike.train.numerics.SMALL` neuron-steps an iteration (the last
+column).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -21,7 +23,6 @@ from pathlib import Path
 
 WAYS = {
     "default": {},
-    "brief": {"GOMP_SPINCOUNT": "1000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }
@@ -92,7 +93,7 @@ def main() -> None:
     if args.measure:
         print(json.dumps(measure(args.measure)))
         return
-    result: dict = {"command": "python benchmarks/cpu_waiting.py", "cores": os.cpu_count(), "rows": {}}
+    result: dict = {"command": shlex.join(["python", *sys.argv]), "cores": os.cpu_count(), "rows": {}}
     for busy in (0, args.busy):
         rounds = [{way: in_a_process(way, args.seconds, busy) for way in WAYS} for _ in range(args.rounds)]
         print(f"beside {busy} busy processes, median ms a step" if busy else "idle, median ms a step")

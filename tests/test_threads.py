@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from bitspike.cli import process
 from bitspike.experiments.assembly import iteration_work
 from bitspike.experiments.presets import preset
 from bitspike.nn.notation import count_neurons, parse
@@ -20,20 +21,69 @@ def environment(**more):
     return {key: value for key, value in os.environ.items() if key not in SET} | more
 
 
+def stat(folder, *lines):
+    """/proc/stat as it reads one time after the other: user nice system idle iowait irq softirq steal guest."""
+    path = folder / "stat"
+
+    class Read:
+        left = iter(lines)
+
+        def read_text(self, encoding):
+            return f"cpu  {next(self.left)} 0 0\ncpu0 1 2 3\n"
+
+        def __str__(self):
+            return str(path)
+
+    return Read()
+
+
+@pytest.mark.parametrize(
+    ("ticks", "busy"),
+    [
+        (("100 0 0 900 0 0 0 0", "100 0 0 920 0 0 0 0"), False),
+        (("100 0 0 900 0 0 0 0", "100 0 0 910 10 0 0 0"), False),  # waiting for a disk is idle
+        (("100 0 0 900 0 0 0 0", "110 0 0 910 0 0 0 0"), True),  # one of two processors
+        (("100 0 0 900 0 0 0 0", "102 0 0 918 0 0 0 0"), False),  # a tenth of them
+        (("100 0 0 900 0 0 0 0", "100 0 0 904 0 0 0 16"), True),  # another machine on the same hardware
+    ],
+)
+def test_a_machine_is_shared_if_others_use_its_processors(tmp_path, monkeypatch, ticks, busy):
+    monkeypatch.setattr(process, "GLANCE", 0.0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    assert process.shared(stat(tmp_path, *ticks)) == busy
+
+
+def test_where_nobody_can_tell_nothing_is_set(tmp_path):
+    assert not process.shared(tmp_path / "none")
+    (tmp_path / "odd").write_text("nothing of the kind\n")
+    assert not process.shared(tmp_path / "odd")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere PyTorch does not bring libgomp")
 @pytest.mark.parametrize(
-    ("given", "spins"), [({}, "'1000'"), ({"GOMP_SPINCOUNT": "7"}, "'7'"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "'0'")]
+    ("given", "busy", "policy"),
+    [
+        ({}, True, "PASSIVE"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, True, "ACTIVE"),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, False, "PASSIVE"),
+    ],
 )
-def test_openmp_is_told_before_it_is_loaded(tmp_path, given, spins):
-    command = ["train", "coding/annealed", "--epochs", "1", "--device", "cpu", "--out", str(tmp_path / "run")]
+def test_openmp_is_told_before_it_is_loaded(tmp_path, given, busy, policy):
+    command = ["bitspike", "train", "coding/annealed", "--epochs", "1", "--device", "cpu", "--out", "run"]
+    script = (
+        f"import sys; from bitspike.cli import main, process; process.shared = lambda: {busy}\n"
+        f"sys.argv = {command!r}; main()"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "bitspike", *command],
-        env=environment(OMP_DISPLAY_ENV="VERBOSE", **given),
+        [sys.executable, "-c", script],
+        env=environment(OMP_DISPLAY_ENV="TRUE", **given),
         capture_output=True,
         text=True,
         check=True,
+        cwd=tmp_path,
     )
-    assert f"GOMP_SPINCOUNT = {spins}" in done.stderr
+    assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
 
 
 def test_a_preset_that_is_none_is_told_without_torch(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,20 +74,6 @@ def options(
 def echo(message: str, err: bool = False) -> None:
     """A line of the result, on stdout."""
     typer.echo(printable(message), err=err)
-
-
-def tune_process() -> None:
-    """Let a process that is the command's own wait and allocate well; call it before anything imports torch.
-
-    OpenMP's threads spin while they wait for each other. On a shared machine the thread they wait for may get no turn
-    meanwhile, so they spin for some ten microseconds: enough on an idle one, where sleeping at once is slower
-    (benchmarks/cpu_waiting.py). Whoever sets OMP_WAIT_POLICY or GOMP_SPINCOUNT knows better.
-    """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    from bitspike.ops.buffers import keep_freed_memory
-
-    keep_freed_memory()
 
 
 def say(message: str) -> None:

@@ -47,7 +47,7 @@ def bench(
     from bitspike.files import write_text
     from bitspike.ops.buffers import keep_freed_memory
 
-    keep_freed_memory()  # threads wait as PyTorch has them wait by default: peers are measured here too
+    keep_freed_memory()  # threads wait as by default: peers are measured here too
     chosen = choose_device(device)
     command = shlex.join(["bitspike", *sys.argv[1:]])
     if seeds is not None:

@@ -14,7 +14,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bitspike.cli.app import AsJson, Device, bars, echo_json, say, tune_process
+from bitspike.cli.app import AsJson, Device, bars, echo_json, say
+from bitspike.cli.process import tune_process
 from bitspike.cli.train import Set, catching_interrupts, telling
 from bitspike.terminal import draw, screen, table
 

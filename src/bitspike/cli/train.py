@@ -18,8 +18,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Column
 
-from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say, tune_process
+from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json, say
 from bitspike.cli.forecast import Forecast
+from bitspike.cli.process import tune_process
 from bitspike.terminal import Label, screen
 from bitspike.text import printable
 

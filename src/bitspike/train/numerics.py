@@ -19,9 +19,9 @@ deterministic: Any = _settings  # its only member is set from outside
 Precision = Literal["float32", "tf32", "bf16", "float64"]
 
 
-# Neuron-steps of an iteration below which one thread is as fast as two, on an idle machine, and faster on a busy one
+# Neuron-steps of an iteration below which one thread is as fast as two on an idle machine, and faster on a busy one
 # (benchmarks/cpu_waiting.py).
-SMALL = 1 << 20
+SMALL = 1 << 17
 
 
 @contextmanager

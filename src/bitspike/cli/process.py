@@ -1,0 +1,45 @@
+"""The process of a command is its own to tune: how its threads wait, and what it does with freed memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+GLANCE = 0.1  # seconds over which the processors are watched
+
+
+def tune_process() -> None:
+    """Let threads wait asleep where others use the processors, and keep freed memory; call it before torch is loaded.
+
+    OpenMP's threads spin while they wait for each other: on an idle machine the fastest way, but where processors are
+    shared the thread they wait for may get no turn (benchmarks/cpu_waiting.py). No number depends on it. Whoever sets
+    OMP_WAIT_POLICY or GOMP_SPINCOUNT knows better.
+    """
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys() and shared():
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+    from bitspike.ops.buffers import keep_freed_memory
+
+    keep_freed_memory()
+
+
+def shared(stat: Path = Path("/proc/stat")) -> bool:
+    """Whether other programs leave fewer processors idle than this process may use; False where nobody can tell."""
+    try:
+        before = _ticks(stat)
+        time.sleep(GLANCE)
+        after = _ticks(stat)
+    except (OSError, ValueError):
+        return False
+    idle, every = (later - sooner for sooner, later in zip(before, after, strict=True))
+    free = idle / max(every, 1) * (os.cpu_count() or 1)
+    return free < len(os.sched_getaffinity(0)) - 0.5
+
+
+def _ticks(stat: Path) -> tuple[int, int]:
+    """Clock ticks so far of all processors: those that were idle, and all of them."""
+    first = stat.read_text(encoding="ascii").partition("\n")[0].split()
+    if first[:1] != ["cpu"] or len(first) < 6:
+        raise ValueError(f"{stat}: must begin with the line of all processors, but begins with {first[:2]}")
+    ticks = [int(number) for number in first[1:9]]  # from user to steal; guests are counted in user
+    return ticks[3] + ticks[4], sum(ticks)
