@@ -181,9 +181,12 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
             )
         train, test = train.select(kept), train.select(held)
     classes = int(torch.cat((train.labels, test.labels)).max()) + 1
-    files = [path] if config.test_file is None else [path, config.test_file]
-    edition = "sha256 " + " and ".join(digest(file)[:16] for file in files)
-    return Dataset(path.stem, path.name, classes, train, test, edition=edition)
+    return Dataset(path.stem, path.name, classes, train, test, edition=own_edition(config))
+
+
+def own_edition(config: DataConfig) -> str:
+    """The edition of the user's own files: their checksums."""
+    return "sha256 " + " and ".join(digest(file)[:16] for file in (config.file, config.test_file) if file is not None)
 
 
 def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:

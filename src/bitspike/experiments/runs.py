@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bitspike.data.datasets import open_dataset
+from bitspike.data.datasets import open_dataset, own_edition
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import (
     FREE,
@@ -73,7 +73,7 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
         done = folder.read_summary(sealed=True)
         if done is not None and not _may_go_on(done, before, spec):
             _require_its_teacher(done, before, spec, folder)
-            _require_its_data(done, spec, folder, setting)
+            _require_its_data(done, spec, folder)
             if int(done["epochs"]) > spec.train.epochs:
                 setting.listener.note(
                     f"{folder.path} is complete, after {done['epochs']} epochs, and is shown as it is"
@@ -101,7 +101,7 @@ def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Expe
         )
 
 
-def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder, setting: Setting) -> None:
+def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder) -> None:
     """A complete run on own files, wherever they lie now: what is in them tells whether they are the same.
 
     Without its files a complete run can still be shown.
@@ -109,7 +109,7 @@ def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFold
     files = [file for file in (spec.data.file, spec.data.test_file) if file is not None]
     if not files or not all(file.is_file() for file in files):
         return
-    if (found := _open(spec, setting).edition) != done.get("edition"):
+    if (found := own_edition(spec.data)) != done.get("edition"):
         raise ValueError(
             f"{folder.path} holds another experiment: it was made on {done.get('edition')}, but "
             f"{' and '.join(map(str, files))} hold {found}; put the old data back, or choose another --out"
