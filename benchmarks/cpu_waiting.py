@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def neuron_steps(notation: str, shape: tuple[int, ...], steps: int, batch: int) -> int:
-    """Of an iteration, as the trainer counts them."""
+    """Count the neuron-steps of an iteration, as the trainer does."""
     from bitspike.nn.notation import count_neurons, parse
 
     return steps * batch * count_neurons(parse(notation, shape)[0])

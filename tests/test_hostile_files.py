@@ -430,7 +430,7 @@ def member(name, data=b"", **fields):
 
 @hostile("gestures", "(none)", ".tar.gz")
 def tar_with_ways_out(path):
-    names = ["/tmp/harm.aedat", "../harm.aedat", "a/../../harm.aedat", "trials_to_train.txt/../../x"]
+    names = ["/harm.aedat", "../harm.aedat", "a/../../harm.aedat", "trials_to_train.txt/../../x"]
     kinds = [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE]
     links = [
         member(f"DvsGesture/user0{at}_led.aedat", type=kind, linkname="/etc/passwd") for at, kind in enumerate(kinds)
