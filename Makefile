@@ -2,8 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := pyproject.toml setup.py constraints.txt src/bitspike/ops/native.c \
-	$(wildcard src/bitspike/ops/cpu/*.c src/bitspike/ops/cpu/*.h)
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/bitspike/ops/*/*.c src/bitspike/ops/*/*.h)
 OLD_SNNTORCH := $(CURDIR)/$(VENV)/snntorch-0.4.11
 
 .PHONY: demo test lint bench clean
@@ -24,7 +23,7 @@ bench: $(VENV)/.test ## lif on this CPU against snnTorch's loop
 	$(VENV)/bin/python benchmarks/lif_cpu.py
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/bitspike/ops/_native*.so src/bitspike/ops/cpu/_native*.so
+	rm -rf $(VENV) build src/*.egg-info src/bitspike/ops/native/_native*.so
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)

@@ -12,22 +12,16 @@ threads = ["-fopenmp"] if sys.platform == "linux" else []
 flags = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 ops = Path("src/bitspike/ops")
 
-
-def kernels(name: str, *sources: str) -> Extension:
-    """An extension of bitspike.ops; rebuilt when a header changes."""
-    return Extension(
-        f"bitspike.ops.{name}",
-        [str(ops / source) for source in sources],
-        depends=[str(header) for header in sorted(ops.glob("cpu/*.h"))],
-        extra_compile_args=[*flags, *threads],
-        extra_link_args=threads,
-        optional=True,
-    )
-
-
 setup(
     ext_modules=[
-        kernels("_native", "native.c"),
-        kernels("cpu._native", "cpu/pack.c", "cpu/dense.c", "cpu/conv.c", "cpu/norm.c"),
+        Extension(
+            "bitspike.ops.native._native",
+            [str(source) for source in sorted(ops.glob("*/*.c"))],
+            depends=[str(header) for header in sorted(ops.glob("*/*.h"))],
+            include_dirs=[str(ops)],
+            extra_compile_args=[*flags, *threads],
+            extra_link_args=threads,
+            optional=True,
+        )
     ]
 )

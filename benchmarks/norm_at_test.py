@@ -20,7 +20,7 @@ from bitspike.experiments.assembly import build_network
 from bitspike.experiments.schema import read_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_checkpoint
-from bitspike.train.recalibrate import recalibrate
+from bitspike.train.tricks.recalibrate import recalibrate
 
 BATCH = 128
 

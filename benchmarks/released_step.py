@@ -33,7 +33,7 @@ from bitspike.experiments.presets import preset
 from bitspike.experiments.provenance import versions
 from bitspike.files import write_text
 from bitspike.ops import LIFOutput
-from bitspike.ops.dropout import keep_mask
+from bitspike.ops.dropout.reference import keep_mask
 from bitspike.train.numerics import dtype_of
 from bitspike.train.seeds import order
 from released_ours import OurTraining

@@ -72,7 +72,7 @@ def cli(monkeypatch, capsys):
 
 
 def pytest_terminal_summary(terminalreporter):
-    if tally := getattr(sys.modules.get("peers"), "TALLY", None):
+    if tally := getattr(sys.modules.get("helpers.peers"), "TALLY", None):
         terminalreporter.write_line(
             f"oracle (snnTorch, all versions and backends): {tally['spikes']:,} spikes compared, "
             f"{tally['flips']} flips, "

@@ -24,8 +24,8 @@ from bitspike import (
     count_loss,
     lif,
 )
-from bitspike.experiments import coding
-from bitspike.experiments.coding_cases import CASES
+from bitspike.experiments.reproduce.coding import train as coding
+from bitspike.experiments.reproduce.coding.cases import CASES
 
 
 def as_float32(value):

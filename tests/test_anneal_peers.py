@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bitspike import LIF, Linear, Relax, ThresholdAnnealing, build, count_loss
-from peers import VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch, copy_parameters, one_thread, snntorch
+from helpers.peers import VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch, copy_parameters, one_thread, snntorch
 
 RISE = Relax(1.0, 3.0, 0.25)
 

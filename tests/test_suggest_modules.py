@@ -15,10 +15,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bitspike import LIF, BinaryLinear, Constant, LIFOutput, Relax, ThresholdAnnealing, build, record, suggest_schedules
+from bitspike import (
+    LIF,
+    BinaryLinear,
+    Constant,
+    LIFOutput,
+    Relax,
+    ThresholdAnnealing,
+    build,
+    record,
+    suggest_schedules,
+)
 from bitspike.nn import SpikingNetwork
 from bitspike.suggest import Drive, measure_drive
-from peers import VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch, copy_parameters, one_thread, snntorch
+from helpers.peers import VERSIONS, Layer, Loop, SignConv2d, SignLinear, SnnTorch, copy_parameters, one_thread, snntorch
 
 STEPS = 12
 

@@ -15,7 +15,7 @@ from bitspike.cli import reproduce
 from bitspike.cli.app import echo, echo_lines, say
 from bitspike.terminal import Label, draw, screen, table
 from bitspike.text import printable
-from data_files import fake_mnist
+from helpers.files import fake_mnist
 
 EVIL = "a\x1b]0;owned\x07\x1b[31mb\x9b2J\r\x08\u202ec\udcff\nd"
 HARMLESS = r"a\u001b]0;owned\u0007\u001b[31mb\u009b2J\r\u0008\u202ec\udcff\nd"

@@ -45,7 +45,7 @@ def coding(
 ) -> None:
     """The temporal coding task of Fig. 4: train, test its claims, and write figure, animation, page and numbers."""
     tune_process()
-    from bitspike.experiments.coding_report import reproduce_coding
+    from bitspike.experiments.reproduce.coding.report import reproduce_coding
 
     try:
         with bars() as begin:

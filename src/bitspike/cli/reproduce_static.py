@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from bitspike.experiments.assembly import Setting
-    from bitspike.experiments.static import Cell
+    from bitspike.experiments.reproduce.static.cells import Cell
 
 
 class Protocol(StrEnum):
@@ -87,8 +87,8 @@ def static(
     from bitspike.analysis.traces import require_matplotlib
     from bitspike.experiments.assembly import Setting, choose_device
     from bitspike.experiments.presets import VARIANTS
-    from bitspike.experiments.static import plan
-    from bitspike.experiments.static_report import write_report
+    from bitspike.experiments.reproduce.static.cells import plan
+    from bitspike.experiments.reproduce.static.report import write_report
 
     require_matplotlib()
     where, command = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
@@ -111,9 +111,9 @@ def static(
 def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) -> None:
     """All cells, with a report after each; ends the program if it is interrupted."""
     from bitspike.experiments.assembly import Setting
-    from bitspike.experiments.static import train_cells
-    from bitspike.experiments.static_report import write_report
-    from bitspike.experiments.static_results import read_results
+    from bitspike.experiments.reproduce.static.cells import train_cells
+    from bitspike.experiments.reproduce.static.report import write_report
+    from bitspike.experiments.reproduce.static.results import read_results
 
     with catching_interrupts() as interrupted:
 
@@ -138,8 +138,8 @@ def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) 
 
 def show(summary: Mapping[str, Any], out: Path) -> None:
     """A table for each task and protocol, what ablations change, and where the files are."""
-    from bitspike.experiments.static_report import FILES
-    from bitspike.experiments.static_table import FAR, remarks
+    from bitspike.experiments.reproduce.static.report import FILES
+    from bitspike.experiments.reproduce.static.table import FAR, remarks
 
     console = screen()
     for protocol, tasks in summary["cells"].items():
@@ -157,7 +157,7 @@ def show(summary: Mapping[str, Any], out: Path) -> None:
 
 def _cells(title: str, cells: Mapping[str, Any]) -> Table:
     """Our mean beside the paper's; marked where it is far off."""
-    from bitspike.experiments.static_table import dead_shares, far, number, span
+    from bitspike.experiments.reproduce.static.table import dead_shares, far, number, span
 
     made = table(title, words=["cell"], numbers=["paper", "ours", "best", "away", "n", "epochs", "dead"])
     for name, cell in cells.items():
@@ -178,13 +178,13 @@ def _cells(title: str, cells: Mapping[str, Any]) -> Table:
 
 def _spread(figures: Mapping[str, float | None]) -> str:
     """Mean and sigma."""
-    from bitspike.experiments.static_table import number
+    from bitspike.experiments.reproduce.static.table import number
 
     return f"{number(figures['mean'])} {number(figures['sigma'])}"
 
 
 def _changes(title: str, changes: Mapping[str, Any]) -> Table:
-    from bitspike.experiments.static_table import span
+    from bitspike.experiments.reproduce.static.table import span
 
     made = table(title, words=["change"], numbers=["annealed", "changed", "difference", "epochs", "by seed"])
     for name, found in changes.items():

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from bitspike.ops.available import fused_on_gpu
-from bitspike.ops.jitter import Jitter, factors, jittered
-from bitspike.ops.scatter import put
+from bitspike.ops.batches.jitter import Jitter, factors, jittered
+from bitspike.ops.batches.scatter import put
 
 
 class ImageSample(NamedTuple):
@@ -135,7 +135,7 @@ class Images(_Indexed):
     def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
         """As `batch`, each image moved, mirrored and multiplied as drawn from `key` (an int64) and its place in it."""
         if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
-            from bitspike.ops.fused.bookkeeping import gather_images
+            from bitspike.ops.batches.triton import gather_images
 
             return gather_images(self.values, self.labels, rows, jitter, key, first_row)
         values = self.values[rows]
@@ -215,9 +215,9 @@ class Frames(_Indexed):
     def _gathered(self, rows: Tensor) -> Tensor:
         """All samples at once, in uint8: on a GPU, so that nothing waits for it."""
         if fused_on_gpu(rows.device):
-            from bitspike.ops.scatter_triton import scatter_counts
+            from bitspike.ops.batches.scatter_triton import scatter_counts
         else:
-            from bitspike.ops.scatter import scatter_counts
+            from bitspike.ops.batches.scatter import scatter_counts
         size = torch.Size(self.shape).numel()
         return scatter_counts(
             self.index, self.count, self.starts, self.lengths, rows, self.steps, size, self.longest

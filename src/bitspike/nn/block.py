@@ -15,8 +15,8 @@ from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.ops.available import fused_on_gpu, transformed
-from bitspike.ops.conv_pool import conv_pool
-from bitspike.ops.cpu.library import usable
+from bitspike.ops.native.library import usable
+from bitspike.ops.product.conv_pool import conv_pool
 
 
 class Block(nn.Module):
@@ -107,7 +107,7 @@ class Block(nn.Module):
         if key is None or not fits or not fused_on_gpu(current.device):
             dropped: Tensor = drop(current)
             return dropped
-        from bitspike.ops.fused.dropout import dropout
+        from bitspike.ops.dropout.triton import dropout
 
         with torch.cuda.device_of(current):
             return dropout(current, drop.p, key, drop.layer)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
-from bitspike.ops.cpu.library import library
-from bitspike.ops.cpu.packed import draw, keep_mask
-from bitspike.ops.dropout import dropout
+from bitspike.ops.dropout.reference import dropout
+from bitspike.ops.native.library import library
+from bitspike.ops.product.packed import draw, keep_mask
 
 
 class Dropout(nn.Dropout):

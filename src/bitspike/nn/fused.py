@@ -20,9 +20,9 @@ from bitspike.ops.available import no_fused_kernels
 from bitspike.ops.checks import is_ordinary
 
 if TYPE_CHECKING:
-    from bitspike.ops.fused.chain import Hidden, Link
-    from bitspike.ops.fused.geometry import Grid
-    from bitspike.ops.fused.norm import Norm
+    from bitspike.ops.chain.chain import Hidden, Link
+    from bitspike.ops.norm.whole import Norm
+    from bitspike.ops.product.geometry import Grid
 
 
 _PARTS = ("synapse", "pools", "norm", "dropout", "lif")
@@ -138,14 +138,14 @@ class HiddenSpikes:
 
     def counts(self) -> tuple[Tensor, ...]:
         """Of each neuron for each sample: `[B, C, H, W]` or `[B, N]` float32 a layer."""
-        from bitspike.ops.fused.scan import spike_counts
+        from bitspike.ops.chain.scan import spike_counts
 
         layers = zip(self.bits, self.grids, strict=True)
         return tuple(_as_shape(spike_counts(bits, grid, self.steps), grid) for bits, grid in layers)
 
     def spikes(self) -> tuple[Tensor, ...]:
         """0 and 1: `[T, B, C, H, W]` or `[T, B, N]` float32 a layer."""
-        from bitspike.ops.fused.products import unpack_bits
+        from bitspike.ops.product.triton import unpack_bits
 
         whole = [unpack_bits(bits, grid) for bits, grid in zip(self.bits, self.grids, strict=True)]
         flat = [z.flatten(1) if grid.dense else z for z, grid in zip(whole, self.grids, strict=True)]
@@ -154,7 +154,7 @@ class HiddenSpikes:
 
 def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, HiddenSpikes]:
     """The last layer's output, and the spikes of the hidden ones."""
-    from bitspike.ops.fused.chain import Chain, run_chain
+    from bitspike.ops.chain.chain import Chain, run_chain
 
     counts = x.dtype == torch.uint8
     static = steps is not None
@@ -174,7 +174,7 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
     _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     last = layers[-1]
     if _drops(last):
-        from bitspike.ops.fused.dropout import dropout
+        from bitspike.ops.dropout.triton import dropout
 
         current = dropout(current, last.dropout.p, key, last.dropout.layer)
     return last.lif(current), HiddenSpikes(bits, tuple(grids), time)
@@ -222,7 +222,7 @@ def _pool(block: Block) -> int:
 
 def _grids(layers: list[Block], shapes: list[tuple[int, int, int]]) -> list[Grid]:
     """Of every hidden layer, aligned for the layer that reads it."""
-    from bitspike.ops.fused.geometry import aligned_grid
+    from bitspike.ops.product.geometry import aligned_grid
 
     return [
         replace(
@@ -234,14 +234,14 @@ def _grids(layers: list[Block], shapes: list[tuple[int, int, int]]) -> list[Grid
 
 
 def _source(i: int, shapes: list[tuple[int, int, int]], grids: list[Grid]) -> Grid:
-    from bitspike.ops.fused.geometry import Grid
+    from bitspike.ops.product.geometry import Grid
 
     return grids[i - 1] if i else Grid(*shapes[0])
 
 
 def _link(block: Block, source: Grid) -> Link:
-    from bitspike.ops.fused.chain import Link
-    from bitspike.ops.fused.geometry import Synapse
+    from bitspike.ops.chain.chain import Link
+    from bitspike.ops.product.geometry import Synapse
 
     weight, clip = block.synapse.weight.contiguous(), block.synapse.clip
     if isinstance(block.synapse, BinaryConv2d):
@@ -259,8 +259,8 @@ def _link(block: Block, source: Grid) -> Link:
 
 
 def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) -> Hidden:
-    from bitspike.ops.fused.chain import Hidden
-    from bitspike.ops.fused.scan import Neurons
+    from bitspike.ops.chain.chain import Hidden
+    from bitspike.ops.chain.scan import Neurons
 
     lif = block.lif
     neurons = Neurons(
@@ -281,7 +281,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
 
 
 def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
-    from bitspike.ops.fused.norm import Norm
+    from bitspike.ops.norm.whole import Norm
 
     mean, var, momentum = norm.running_mean, norm.running_var, norm.momentum
     if mean is None or var is None or momentum is None:
@@ -307,7 +307,7 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
         current = before if block.norm is None else block.norm(before, steps or 1)
     if not own:
         return current
-    from bitspike.ops.fused.entry import attach
+    from bitspike.ops.chain.entry import attach
 
     shape = x.shape[1:]
     link, norm = _link(block, _source(0, [(shape[0], shape[1], shape[2])], [])), block.norm

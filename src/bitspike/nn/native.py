@@ -16,10 +16,10 @@ from bitspike.nn.dropout import Dropout
 from bitspike.nn.neurons import LIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput, LIFState
+from bitspike.ops.chain.c import Mask, Neurons, dense, pack_inputs
 from bitspike.ops.checks import is_ordinary
-from bitspike.ops.cpu.conv import conv_pool
-from bitspike.ops.cpu.dense import Mask, Neurons, dense, pack_inputs
-from bitspike.ops.cpu.packed import draw
+from bitspike.ops.product.c import conv_pool
+from bitspike.ops.product.packed import draw
 
 if TYPE_CHECKING:
     from bitspike.nn.block import Block

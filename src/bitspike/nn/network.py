@@ -22,7 +22,7 @@ from bitspike.nn.recording import Recording, SelfReporting, record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
 from bitspike.ops.checks import NotFiniteError, require_clip, require_steps, require_truth
-from bitspike.ops.lif import require_backend
+from bitspike.ops.lif.op import require_backend
 
 Norm = Literal["step", "shared"]
 _POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}

@@ -14,8 +14,8 @@ from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.synapses import BINARY_CHECKS
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate, binarize, lif
 from bitspike.ops.checks import require_truth
-from bitspike.ops.lif import require_adaptation, require_backend
-from bitspike.ops.surrogate import require_surrogate
+from bitspike.ops.lif.op import require_adaptation, require_backend
+from bitspike.ops.lif.surrogate import require_surrogate
 
 SurrogateCenter = Literal["initial", "current"]
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
 from bitspike.ops.available import transformed
-from bitspike.ops.averages import Averages
 from bitspike.ops.checks import is_ordinary
-from bitspike.ops.cpu import library
-from bitspike.ops.cpu.norm import step_norm as step_norm_c
-from bitspike.ops.step_norm import step_norm
+from bitspike.ops.native import library
+from bitspike.ops.norm.averages import Averages
+from bitspike.ops.norm.c import step_norm as step_norm_c
+from bitspike.ops.norm.torch import step_norm
 
 
 class _BatchNorm(nn.BatchNorm2d):

@@ -18,7 +18,7 @@ from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
-from bitspike.ops.surrogate import GRADS
+from bitspike.ops.lif.surrogate import GRADS
 
 _METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths go without
 

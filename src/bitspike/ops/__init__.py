@@ -1,9 +1,9 @@
 """The only home of equations: pure functions, each with its plain definition and its proved-equal fast twins."""
 
-from bitspike.ops.binarize import binarize, soften
-from bitspike.ops.grouped import grouped_linear
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
-from bitspike.ops.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
+from bitspike.ops.lif.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
+from bitspike.ops.product.binarize import binarize, soften
+from bitspike.ops.product.grouped import grouped_linear
 
 __all__ = [
     "Adaptation",

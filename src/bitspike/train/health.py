@@ -25,7 +25,7 @@ class FirstBad:
     def look(self, norms: Tensor, step: Tensor) -> None:
         """Note the parameters whose gradient norm is not finite at `step`, which is on the device too."""
         if fused_on_gpu(norms.device) and norms.dtype == torch.float32:
-            from bitspike.ops.fused.bookkeeping import note_first_bad_
+            from bitspike.ops.batches.triton import note_first_bad_
 
             note_first_bad_(self.first, norms, step)
             return

@@ -15,12 +15,11 @@ from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
 from bitspike.ops import LIFOutput
 from bitspike.ops.available import fused_on_gpu
-from bitspike.ops.cpu.library import library
-from bitspike.ops.jitter import Jitter
+from bitspike.ops.batches.jitter import Jitter
+from bitspike.ops.native.library import library
 from bitspike.train.average import WeightAverage
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
-from bitspike.train.harden import Hardening
 from bitspike.train.health import FirstBad
 from bitspike.train.numerics import as_input, cast, dtype_of
 from bitspike.train.optim import (
@@ -36,6 +35,7 @@ from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
 from bitspike.train.stopwatch import Stopwatch
 from bitspike.train.tasks import DistillTask, Task
+from bitspike.train.tricks.harden import Hardening
 from bitspike.train.world import World
 
 
@@ -190,7 +190,7 @@ class Iteration:
     @torch.no_grad()
     def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
         if self.world.size == 1 and right.dtype == torch.float32 and fused_on_gpu(right.device):
-            from bitspike.ops.fused.bookkeeping import tally_
+            from bitspike.ops.batches.triton import tally_
 
             tally_(self.sums, loss, right)
             return

@@ -37,10 +37,10 @@ from bitspike.train.numerics import cast, dtype_of
 from bitspike.train.optim import load_optimizer, optimizer_state
 from bitspike.train.origin import Origin
 from bitspike.train.progress import Ending, Listener, Progress, driven
-from bitspike.train.recalibrate import recalibrate
 from bitspike.train.restore import progress_from, require_alike, require_optimizer, require_silent, require_state
 from bitspike.train.run_folder import Board, Row, RunFolder
 from bitspike.train.tasks import Task
+from bitspike.train.tricks.recalibrate import recalibrate
 from bitspike.train.world import World
 
 __all__ = ["Listener", "Progress", "Trainer"]

@@ -31,7 +31,7 @@ def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: floa
         )
     on, off = int(steps * correct), int(steps * incorrect)
     if spikes.dtype == torch.float32 and batch and fused_on_gpu(spikes.device):
-        from bitspike.ops.fused import loss as fused
+        from bitspike.ops.loss import triton as fused
 
         if classes <= fused.MOST_CLASSES:
             return fused.count_loss(spikes, labels, on, off)

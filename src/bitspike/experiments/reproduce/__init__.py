@@ -1,0 +1,1 @@
+"""The paper reproduced, one folder a table or figure."""

@@ -1,0 +1,1 @@
+"""The temporal coding task (Fig. 4)."""

@@ -1,0 +1,1 @@
+"""The MNIST and FashionMNIST table."""

@@ -1,0 +1,1 @@
+"""Batches of training samples: gathered, scattered from events, jittered."""

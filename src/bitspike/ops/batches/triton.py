@@ -1,0 +1,48 @@
+"""What an iteration takes from its samples and notes down, one kernel each."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from triton import next_power_of_2
+
+from bitspike.ops.batches.jitter import Jitter, levels
+from bitspike.ops.loss import kernels
+from bitspike.ops.product.numbers import on
+
+
+def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
+    """sums[0..2] (float64) += loss * samples, right samples, samples."""
+    with on(sums):
+        kernels._tally_kernel[(1,)](sums, loss.detach(), rights, len(rights), BLOCK=256)
+
+
+def note_first_bad_(first: Tensor, norms: Tensor, step: Tensor) -> None:
+    """first[i] = step where norms[i] is not finite and first[i] is still -1."""
+    size = len(first)
+    with on(first):
+        kernels._first_bad_kernel[(1,)](norms, first, step, SIZE=size, BLOCK=next_power_of_2(size), num_warps=1)
+
+
+def gather_images(
+    values: Tensor,
+    labels: Tensor,
+    rows: Tensor,
+    jitter: Jitter = Jitter(),  # noqa: B008
+    key: Tensor | None = None,
+    first_row: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """values[rows] / 255 in float32, jittered, and labels[rows], of uint8 images `[N, ...]`."""
+    values, labels, rows = values.contiguous(), labels.contiguous(), rows.contiguous()
+    images = torch.empty(len(rows), *values.shape[1:], dtype=torch.float32, device=values.device)
+    chosen = torch.empty(len(rows), dtype=labels.dtype, device=labels.device)
+    if len(rows):
+        size, (height, width) = values[0].numel(), values.shape[-2:]
+        with on(values):
+            kernels._images_kernel[(len(rows), -(-size // 1024))](
+                values, labels, rows, images, chosen, rows if key is None else key, first_row,
+                levels(jitter.contrast, values.device) if jitter.contrast else images,
+                SIZE=size, HEIGHT=height, WIDTH=width, SHIFT=jitter.shift, MIRROR=jitter.mirror,
+                CONTRAST=jitter.contrast > 0, BLOCK=1024,
+            )  # fmt: skip
+    return images, chosen

@@ -1,0 +1,41 @@
+"""Dropout on a whole `[T, B, ...]` tensor with the mask of `ops.dropout`; backward draws it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.dropout import kernels
+from bitspike.ops.dropout.reference import dropped_below
+from bitspike.ops.first_order import first_order
+
+
+def dropout(x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
+    """x / (1 - p) where the mask keeps, else 0."""
+    out: Tensor = _Dropout.apply(x, p, key, layer)
+    return out
+
+
+@first_order
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
+        ctx.save_for_backward(key)
+        ctx.p, ctx.layer = p, layer
+        return _drop(x, p, key, layer)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (key,) = ctx.saved_tensors
+        return _drop(grads[0], ctx.p, key, ctx.layer), None, None, None
+
+
+def _drop(x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    total = x[0].numel()
+    grid = (-(-total // 256), -(-len(x) // 4))
+    kernels._dropout_kernel[grid](x, out, key, len(x), total, dropped_below(p), 1 / (1 - p), layer, 256, num_warps=2)
+    return out

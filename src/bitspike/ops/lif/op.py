@@ -1,0 +1,260 @@
+"""The leaky integrate-and-fire scan, Eq. 1-2 of the paper: one public op, several proved-equal backends."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bitspike.ops import checks
+from bitspike.ops.available import transformed
+from bitspike.ops.lif.surrogate import Surrogate, require_surrogate
+
+Backend = Literal["auto", "reference", "torch", "c", "triton"]
+BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c", "triton")
+
+
+class LIFState(NamedTuple):
+    """What a neuron carries from one step to the next, each of the shape of one step `[B, ...]`."""
+
+    membrane: Tensor
+    spikes: Tensor
+    adaptation: Tensor | None = None
+
+    def detach(self) -> LIFState:
+        """The same state without its graph: gradients stop here (truncated backpropagation through time)."""
+        return LIFState(*(None if part is None else part.detach() for part in self))  # type: ignore[arg-type]
+
+
+class LIFOutput(NamedTuple):
+    """`spikes [T, B, ...]`, `membrane [T, B, ...]` (None if not kept) and the `state` after the last step."""
+
+    spikes: Tensor
+    membrane: Tensor | None
+    state: LIFState
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """Threshold theta + strength * a[t], with a[t+1] = rho * a[t] + (1 - rho) * z[t] (Bellec et al. 2018)."""
+
+    rho: float
+    strength: float
+
+    def __post_init__(self) -> None:
+        for name in ("rho", "strength"):
+            checks.require_real("Adaptation", name, getattr(self, name))
+        if not 0 <= self.rho <= 1:
+            raise ValueError(f"Adaptation: rho must be in [0, 1], but is {self.rho!r}; it is a decay per step")
+        if not (math.isfinite(self.strength) and self.strength >= 0):
+            raise ValueError(f"Adaptation: strength must be a finite number >= 0, but is {self.strength!r}")
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A checked call of `lif`: what every backend computes from. Tensors have the membrane's dtype."""
+
+    current: Tensor  # [T, B, ...], or [B, ...] if static; its own dtype, which the spikes take
+    steps: int
+    static: bool
+    beta: Tensor
+    theta: Tensor
+    center: Tensor  # of the surrogate
+    slope: float
+    surrogate: Surrogate
+    start: LIFState | None  # None: at rest
+    recurrent: Tensor | None
+    adaptation: Adaptation | None
+    keep_membrane: bool
+
+    @cached_property
+    def state(self) -> LIFState:
+        """What to start from, with zeros for a neuron at rest: made when asked for, since not every backend does."""
+        if self.start is not None:
+            return self.start
+
+        def rest() -> Tensor:
+            return torch.zeros(self.shape, dtype=self.dtype, device=self.current.device)
+
+        return LIFState(rest(), rest(), rest() if self.adaptation else None)
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of one step."""
+        return self.current.shape if self.static else self.current.shape[1:]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the membrane: at least float32, so that half precision only stores."""
+        return torch.promote_types(self.current.dtype, torch.float32)
+
+
+def lif(
+    current: Tensor,
+    *,
+    beta: float | Tensor,
+    theta: float | Tensor,
+    theta_grad: float | Tensor | None = None,
+    slope: float,
+    surrogate: Surrogate = "fast_sigmoid",
+    steps: int | None = None,
+    state: LIFState | None = None,
+    keep_membrane: bool = True,
+    recurrent: Tensor | None = None,
+    adaptation: Adaptation | None = None,
+    backend: Backend = "auto",
+) -> LIFOutput:
+    """u[t] = beta*u[t-1] + I[t] - theta*z[t-1];  z[t] = 1 if u[t] >= theta else 0.
+
+    `current` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` that is fed T times. The reset carries no
+    gradient; the spike's is the surrogate's: with d = slope*|u - theta_grad|, where `theta_grad` is theta unless
+    given, 1 / (1 + d)**2 ("fast_sigmoid"), 1 / (1 + d**2) ("arctan"), max(0, 1 - d) ("triangular") or
+    4*p*(1 - p), p = 1 / (1 + exp(-d)) ("sigmoid").
+    `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
+    `state`, from an earlier call's output, continues it exactly.
+
+    `recurrent [N, N]` adds `z[t-1] @ recurrent.T` to the current; `adaptation` lets each neuron's threshold rise
+    with its own spikes. The membrane is float32 for half-precision currents; spikes have the current's dtype.
+    On CPU tensors a current or threshold that is not finite is an error; on a GPU that check, which would
+    wait for the device, is left out.
+    """
+    scan = _checked(
+        current, beta, theta, theta_grad, slope, surrogate, steps, state, keep_membrane, recurrent, adaptation
+    )
+    # Autocast would round the recurrent products, and with them spikes.
+    with torch.autocast(current.device.type, enabled=False):
+        output = _backend(backend, scan)(scan)
+    # Whatever is not finite stays so to the last step, so one step in T is enough to look at.
+    if not checks.hidden(current) and not output.state.membrane.isfinite().all():
+        checks.explain_not_finite(scan.current, scan.static, scan.recurrent)
+    return output
+
+
+def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
+    from bitspike.ops.lif import c as lif_c
+    from bitspike.ops.lif import reference as lif_reference
+    from bitspike.ops.lif import torch as lif_torch
+    from bitspike.ops.lif import triton as lif_triton
+
+    origin = "backend"
+    if name == "auto" and (forced := os.environ.get("BITSPIKE_BACKEND")):
+        name, origin = forced, "backend (from BITSPIKE_BACKEND)"
+    if transformed() and name != "reference":
+        if name != "auto":
+            raise ValueError(
+                f"lif: {origin} {name!r} cannot run within a transform of torch.func (grad, vmap, jvp, ...); "
+                "use 'reference' or 'auto'"
+            )
+        name = "reference"
+    fast = {"c": (lif_c.refusal, lif_c.run), "triton": (lif_triton.refusal, lif_triton.run)}
+    if name == "auto":
+        best = "triton" if scan.current.is_cuda else "c"
+        name = best if fast[best][0](scan) is None else "torch"
+    if name == "reference":
+        return lif_reference.run
+    if name == "torch":
+        return lif_torch.run
+    if name in fast:
+        refusal, run = fast[name]
+        if reason := refusal(scan):
+            raise ValueError(f"lif: {origin} {name!r} cannot run this call: {reason}; use 'auto'")
+        return run
+    raise _unknown_backend("lif", name, origin)
+
+
+def require_backend(where: str, backend: object) -> None:
+    """One of the backends by name."""
+    if not isinstance(backend, str) or backend not in BACKENDS:
+        raise _unknown_backend(where, backend)
+
+
+def _unknown_backend(where: str, backend: object, origin: str = "backend") -> ValueError:
+    return ValueError(
+        f"{where}: {origin} must be one of {', '.join(BACKENDS)}, but is {backend!r}; it is a way to compute, "
+        'the device is where the tensors are: net.to("cuda") and x.to("cuda")'
+    )
+
+
+def require_adaptation(where: str, adaptation: object) -> None:
+    """An Adaptation, or None."""
+    if adaptation is not None and not isinstance(adaptation, Adaptation):
+        raise TypeError(
+            f"{where}: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
+            "write Adaptation(rho, strength)"
+        )
+
+
+def _checked(
+    current: Tensor,
+    beta: float | Tensor,
+    theta: float | Tensor,
+    theta_grad: float | Tensor | None,
+    slope: float,
+    surrogate: Surrogate,
+    steps: int | None,
+    state: LIFState | None,
+    keep_membrane: bool,
+    recurrent: Tensor | None,
+    adaptation: Adaptation | None,
+) -> Scan:
+    checks.require_current(current, steps)
+    static = steps is not None
+    shape = current.shape if static else current.shape[1:]
+    dtype = torch.promote_types(current.dtype, torch.float32)
+    checks.require_number("lif", "slope", slope)
+    require_surrogate("lif", surrogate)
+    require_adaptation("lif", adaptation)
+    beta_t = checks.parameter("beta", beta, shape, dtype, current.device)
+    theta_t = checks.parameter("theta", theta, shape, dtype, current.device)
+    center = theta_t
+    if theta_grad is not None:
+        center = checks.parameter("theta_grad", theta_grad, shape, dtype, current.device)
+    checks.require_beta(beta_t)
+    checks.require_theta("theta", theta_t)
+    checks.require_theta("theta_grad", center)
+    checks.require_recurrent(recurrent, shape, current.device)
+    return Scan(
+        current=current,
+        steps=int(steps) if steps is not None else current.shape[0],
+        static=static,
+        beta=beta_t,
+        theta=theta_t,
+        center=center,
+        slope=float(slope),
+        surrogate=surrogate,
+        start=_state(state, shape, dtype, current.device, adaptation),
+        recurrent=None if recurrent is None else recurrent.to(dtype),
+        adaptation=adaptation,
+        keep_membrane=keep_membrane,
+    )
+
+
+def _state(
+    state: LIFState | None,
+    shape: torch.Size,
+    dtype: torch.dtype,
+    device: torch.device,
+    adaptation: Adaptation | None,
+) -> LIFState | None:
+    """The state to start from, in the membrane's dtype; None to start at rest."""
+    if state is None:
+        return None
+    if not isinstance(state, LIFState):
+        raise TypeError(
+            f"lif: state must be a LIFState, but is a {type(state).__name__}; "
+            "pass the `state` of an earlier output, or None to start at rest"
+        )
+    for name, value in zip(LIFState._fields, state, strict=True):
+        if name != "adaptation" or value is not None:
+            checks.require_state(name, value, shape, device)
+    level = None
+    if adaptation is not None:
+        rested = torch.zeros(shape, dtype=dtype, device=device)
+        level = rested if state.adaptation is None else state.adaptation.to(dtype)
+    return LIFState(state.membrane.to(dtype), state.spikes.to(dtype), level)

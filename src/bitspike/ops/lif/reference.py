@@ -1,0 +1,42 @@
+"""The plain definition of the scan: T steps of Eq. 1-2 under autograd. Every fast twin is compared with it."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.lif.op import LIFOutput, LIFState, Scan
+from bitspike.ops.lif.surrogate import spike
+
+
+def run(scan: Scan) -> LIFOutput:
+    """Eq. 1-2 as written, under autograd."""
+    u, z, a = scan.state
+    current = scan.current.to(scan.dtype)
+    # unbind, not current[t]: the gradient of indexing fills a whole [T, ...] tensor for every t.
+    currents = repeat(current, scan.steps) if scan.static else current.unbind()
+    spikes: list[Tensor] = []
+    membrane: list[Tensor] = []
+    rho, strength = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else (0.0, 0.0)
+    threshold, center = scan.theta, scan.center
+    if a is not None:
+        threshold = scan.theta + strength * a
+    for i in currents:
+        drive = scan.beta * u + i
+        if scan.recurrent is not None:
+            drive = drive + z @ scan.recurrent.T
+        u = drive - (threshold * z).detach()
+        if a is not None:
+            a = rho * a + (1 - rho) * z
+            threshold = scan.theta + strength * a
+            center = scan.center + strength * a
+        z = spike(u, threshold, center, scan.slope, scan.surrogate)
+        spikes.append(z)
+        membrane.append(u)
+    return LIFOutput(
+        torch.stack(spikes).to(scan.current.dtype),
+        torch.stack(membrane) if scan.keep_membrane else None,
+        LIFState(u, z, a),
+    )

@@ -1,0 +1,1 @@
+"""The count loss as one kernel."""

@@ -1,0 +1,1 @@
+"""The one C extension: how it is loaded, and what it offers."""

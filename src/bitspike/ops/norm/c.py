@@ -1,0 +1,95 @@
+"""Batch norm of every step by its own statistics in C: the bits of T calls of F.batch_norm, gradients to 1e-6."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bitspike.ops.buffers import float32, pool
+from bitspike.ops.first_order import first_order
+from bitspike.ops.lif.c import address
+from bitspike.ops.native.library import kernels
+from bitspike.ops.norm.averages import Averages
+
+_ALONE = 1 << 14  # values below which a second thread costs more than it saves
+
+
+class _CNorm(ctypes.Structure):
+    """`Norm` of norm.c, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("steps", "batch", "channels", "sites")),
+        *((name, ctypes.c_double) for name in ("eps", "momentum")),
+        *((name, ctypes.c_void_p) for name in ("x", "weight", "bias")),
+        ("fused", ctypes.c_int),
+    )
+
+
+def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:
+    """stack of F.batch_norm(x[t], ...) over t: x `[T, B, C, H, W]`, weight and bias `[C]`; None where it cannot be."""
+    fused = _fused()
+    if fused is None or x.shape[3] * x.shape[4] == 1:  # such an image is channels-last too, which sums otherwise
+        return None
+    out: Tensor = _StepNorm.apply(x.contiguous(), weight.contiguous(), bias.contiguous(), averages, eps, fused)
+    return out
+
+
+@cache
+def _fused() -> bool | None:
+    """Whether PyTorch's batch norm on this machine fuses multiply and add; None if its bits are like neither."""
+    here: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float32, "device": "cpu"}
+    x = torch.randn(2, 3, 19, 5, 5, **here) * 3 + 1
+    weight, bias, mean, spread = torch.randn(4, 19, **here).unbind()
+    with torch.no_grad():
+        means, spreads = mean.clone(), spread.square()
+        wanted = torch.stack([F.batch_norm(step, means, spreads, weight, bias, True, 0.1, 1e-5) for step in x])
+        for fused in (True, False):
+            averages = Averages(mean.clone(), spread.square(), 0.1)
+            got = _StepNorm.apply(x, weight, bias, averages, 1e-5, fused)
+            if all(map(torch.equal, (got, averages.mean, averages.variance), (wanted, means, spreads))):
+                return fused
+    return None
+
+
+@first_order
+class _StepNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, fused: bool
+    ) -> Tensor:
+        shape = (len(x), x.shape[2])
+        mean, squares, inverse = float32(shape), float32(shape), float32(shape)
+        ctx.save_for_backward(x, weight, bias, mean, inverse)
+        ctx.form = (eps, averages.momentum, fused)
+        out = pool.empty(x.shape)
+        layer = _layer(x, weight, bias, *ctx.form)
+        pointers = map(address, (out, mean, squares, inverse, averages.mean, averages.variance))
+        kernels().norm_forward(ctypes.byref(layer), _threads(x), *pointers)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias, mean, inverse = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        out = pool.empty(x.shape)
+        each = torch.empty(2, *mean.shape, dtype=torch.float64, device="cpu")
+        layer = _layer(x, weight, bias, *ctx.form)
+        kernels().norm_backward(
+            ctypes.byref(layer), _threads(x), *map(address, (grad, mean, inverse, out, each[0], each[1]))
+        )
+        total = each.sum(1).to(weight.dtype)
+        return out, total[0], total[1], None, None, None
+
+
+def _threads(x: Tensor) -> int:
+    return torch.get_num_threads() if x.numel() >= _ALONE else 1
+
+
+def _layer(x: Tensor, weight: Tensor, bias: Tensor, eps: float, momentum: float, fused: bool) -> _CNorm:
+    steps, batch, channels, height, width = x.shape
+    return _CNorm(steps, batch, channels, height * width, eps, momentum, *map(address, (x, weight, bias)), int(fused))

@@ -1,0 +1,103 @@
+"""The Triton twin of `step_norm`: two passes over x forward, two over x and the gradient backward."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from triton import next_power_of_2
+
+from bitspike.ops.norm import kernels
+from bitspike.ops.norm import whole_kernels as statistics
+from bitspike.ops.norm.averages import Averages
+from bitspike.ops.product.numbers import at_once, on
+
+_TILE = 1024  # values that a program of sums holds
+_MOST_PLACES = 128  # of them in a row
+_ROWS, _NEURONS = 8, 256  # what a program that applies takes
+
+
+class _Shape(NamedTuple):
+    steps: int
+    batch: int
+    channels: int
+    places: int
+
+    @property
+    def parts(self) -> int:
+        """Into how many a batch is summed: enough programs to fill a GPU, few enough that adding them up is nothing."""
+        return max(1, min(8, self.batch // 8))
+
+    @property
+    def share(self) -> int:
+        """Samples a part."""
+        return -(-self.batch // self.parts)
+
+    def tile(self) -> tuple[int, int]:
+        """Channels and places of a program of sums."""
+        places = min(next_power_of_2(self.places), _MOST_PLACES)
+        return min(next_power_of_2(self.channels), max(_TILE // places, 1)), places
+
+
+def _shape(x: Tensor) -> _Shape:
+    steps, batch, channels, height, width = x.shape
+    return _Shape(steps, batch, channels, height * width)
+
+
+def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, C]` float32."""
+    shape = _shape(x)
+    steps, batch, channels, places = shape
+    c_block, p_block = shape.tile()
+    few = at_once(4, 64)
+    sums = torch.empty(2, steps, shape.parts, channels, dtype=torch.float64, device=x.device)
+    mean, scale, inverse = torch.empty(3, steps, channels, dtype=torch.float32, device=x.device)
+    track = averages.mean is not None and averages.variance is not None
+    running = (averages.mean, averages.variance) if track else (weight, weight)
+    out = torch.empty_like(x)
+    with on(x):
+        kernels._sums_kernel[(steps, shape.parts, -(-channels // c_block))](
+            x, sums, batch, shape.share,
+            CHANNELS=channels, PLACES=places, PARTS=shape.parts, C_BLOCK=c_block, P_BLOCK=p_block,
+        )  # fmt: skip
+        statistics._finish_kernel[(-(-channels // few),)](
+            sums, weight, *running, mean, scale, inverse,
+            steps, batch * places, float(averages.momentum), float(eps), QUOTIENT=1, CHANNELS=channels,
+            STRIDE=channels, PARTS=shape.parts, SHARED=False, TRACK=track, T_BLOCK=64, C_BLOCK=few,
+        )  # fmt: skip
+        kernels._apply_kernel[_programs(shape)](
+            x, mean, scale, bias, out, batch, CHANNELS=channels, PLACES=places, R_BLOCK=_ROWS, N_BLOCK=_NEURONS
+        )
+    return out, mean, inverse
+
+
+def backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of x, weight and bias."""
+    shape = _shape(x)
+    steps, batch, channels, places = shape
+    c_block, p_block = shape.tile()
+    few = at_once(4, 64)
+    sums = torch.empty(2, steps, shape.parts, channels, dtype=torch.float32, device=x.device)
+    totals = torch.empty(2, steps, channels, dtype=torch.float32, device=x.device)
+    grad_weight, grad_bias = torch.empty_like(weight), torch.empty_like(weight)
+    out = torch.empty_like(x)
+    with on(x):
+        kernels._grad_sums_kernel[(steps, shape.parts, -(-channels // c_block))](
+            grad, x, mean, sums, batch, shape.share,
+            CHANNELS=channels, PLACES=places, PARTS=shape.parts, C_BLOCK=c_block, P_BLOCK=p_block,
+        )  # fmt: skip
+        statistics._gather_kernel[(-(-channels // few),)](
+            sums, inverse, totals, grad_weight, grad_bias, steps,
+            CHANNELS=channels, STRIDE=channels, PARTS=shape.parts, SHARED=False, T_BLOCK=64, C_BLOCK=few,
+        )  # fmt: skip
+        kernels._grad_kernel[_programs(shape)](
+            grad, x, weight, mean, inverse, totals, out, batch,
+            CHANNELS=channels, PLACES=places, R_BLOCK=_ROWS, N_BLOCK=_NEURONS,
+        )  # fmt: skip
+    return out, grad_weight, grad_bias
+
+
+def _programs(shape: _Shape) -> tuple[int, int, int]:
+    """Of a kernel that applies."""
+    return shape.steps, -(-shape.batch // _ROWS), -(-shape.channels * shape.places // _NEURONS)

@@ -1,0 +1,104 @@
+"""Batch norm of whole-number currents: statistics that are exact whatever the order, and the gradient through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.norm import whole_kernels as kernels
+from bitspike.ops.product.geometry import Grid
+from bitspike.ops.product.numbers import at_once
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A layer's batch norm: statistics of each step, or `shared` over time; `running` is what evaluation uses."""
+
+    weight: Tensor
+    bias: Tensor
+    running: tuple[Tensor, Tensor] | None  # mean, variance
+    momentum: float
+    eps: float
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Normalizer:
+    """(x - mean[t, c]) * scale[t, c] + bias[c], with `step` between two times."""
+
+    mean: Tensor
+    scale: Tensor
+    inverse: Tensor
+    bias: Tensor
+    step: int
+
+
+def _parts(rows: int) -> tuple[int, int]:
+    """Into how many parts rows are summed, and how many each."""
+    parts = max(1, min(8, rows // 256))
+    return parts, -(-rows // parts)
+
+
+def _channels(stride: int) -> int:
+    return 64 if stride >= 64 else 32 if stride >= 32 else 16
+
+
+def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normalizer:
+    """Of the raw current `[T, rows, stride]`, which is `quotient` times the current; running averages are moved."""
+    steps, rows, stride = current.shape
+    if rows * (steps if norm.shared else 1) == 1:
+        raise ValueError("batch norm: needs more than one value a channel to train on; use a larger batch")
+    parts, share = _parts(rows)
+    block = _channels(stride)
+    sums = torch.empty(2, steps, parts, stride, dtype=torch.float64, device=current.device)
+    kernels._sums_kernel[(steps, parts, -(-stride // block))](
+        current, sums, rows, share, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
+    )
+    mean, scale, inverse = torch.empty(3, steps, stride, dtype=torch.float32, device=current.device)
+    running = norm.running or (norm.weight, norm.weight)
+    few = at_once(4, 64)
+    kernels._finish_kernel[(-(-stride // few),)](
+        sums, norm.weight, *running, mean, scale, inverse,
+        steps, rows * (steps if norm.shared else 1), norm.momentum, norm.eps, QUOTIENT=quotient,
+        CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, TRACK=norm.running is not None,
+        T_BLOCK=64, C_BLOCK=few,
+    )  # fmt: skip
+    return Normalizer(mean, scale, inverse, norm.bias, stride)
+
+
+def running_normalizer(norm: Norm) -> Normalizer:
+    """By the running averages, as in evaluation: the same at every step."""
+    if norm.running is None:
+        raise ValueError("running_normalizer: this batch norm keeps no running averages")
+    mean, var = norm.running
+    inverse = torch.rsqrt(var + norm.eps)
+    return Normalizer(mean, norm.weight * inverse, inverse, norm.bias, 0)
+
+
+def norm_backward(
+    grad: Tensor, current: Tensor, normalizer: Normalizer, norm: Norm, grid: Grid, quotient: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """From the gradient of the normalized current, in place, to that of the current, of weight and of bias."""
+    steps, rows, stride = current.shape
+    parts, share = _parts(rows)
+    block = _channels(stride)
+    sums = torch.empty(2, steps, parts, stride, dtype=torch.float32, device=grad.device)
+    kernels._grad_sums_kernel[(steps, parts, -(-stride // block))](
+        grad, current, normalizer.mean, sums, rows, share,
+        QUOTIENT=quotient, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block,
+    )  # fmt: skip
+    totals = torch.empty(2, steps, stride, dtype=torch.float32, device=grad.device)
+    weight_grad, bias_grad = torch.empty_like(norm.weight), torch.empty_like(norm.bias)
+    few = at_once(4, 64)
+    kernels._gather_kernel[(-(-stride // few),)](
+        sums, normalizer.inverse, totals, weight_grad, bias_grad, steps,
+        CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=few,
+    )  # fmt: skip
+    kernels._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
+        grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, grad,
+        rows, rows * (steps if norm.shared else 1), steps,
+        QUOTIENT=quotient, STRIDE=stride, R_BLOCK=64, C_BLOCK=block,
+    )  # fmt: skip
+    return grad, weight_grad, bias_grad

@@ -1,0 +1,142 @@
+"""A convolution on spikes with the average pool behind it, in C, as one strided convolution of a wider kernel.
+
+The mean of P x P neighbours of conv(x, k) is the sum of x with the kernel's P x P shifted copies added up, taken every
+P places and divided by P*P. With kernels of -1 and +1 and whole-number inputs every sum is exact, so folding changes
+no bit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bitspike.ops.buffers import pool
+from bitspike.ops.first_order import first_order
+from bitspike.ops.lif.c import address
+from bitspike.ops.native.library import kernels, succeed
+from bitspike.ops.product.packed import Packed, pack
+
+_COUNTS = ("images", "channels", "sites", "outputs", "places", "taps", "columns")
+
+
+class _CConv(ctypes.Structure):
+    """`Conv` of conv.c, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in _COUNTS),
+        *((name, ctypes.c_void_p) for name in ("bits", "values", "starts", "pairs")),
+        ("divisor", ctypes.c_float),
+    )
+
+
+class _Geometry(NamedTuple):
+    """Which places of the output a site of the input reaches, through which tap of the folded kernel."""
+
+    height: int  # of the output
+    width: int
+    starts: Tensor  # [sites + 1] int32, into pairs
+    pairs: Tensor  # [.., 2] int32: place, tap
+
+
+def _reached(outputs: int, taps: int, stride: int) -> Tensor:
+    """The rows (or columns) of the input that each of the output reaches, `[outputs, taps]`."""
+    return stride * torch.arange(outputs, device="cpu")[:, None] + torch.arange(taps, device="cpu")
+
+
+@lru_cache(maxsize=64)
+def _geometry(height: int, width: int, taps_y: int, taps_x: int, stride: int) -> _Geometry:
+    out_y, out_x = (height - taps_y) // stride + 1, (width - taps_x) // stride + 1
+    y, x = _reached(out_y, taps_y, stride), _reached(out_x, taps_x, stride)
+    site = y[:, None, :, None] * width + x[None, :, None, :]  # [out_y, out_x, taps_y, taps_x]
+    order = site.flatten().argsort(stable=True)
+    taps = taps_y * taps_x
+    pairs = torch.stack((order // taps, order % taps), 1).int().contiguous()
+    starts = F.pad(torch.bincount(site.flatten(), minlength=height * width).cumsum(0), (1, 0)).int()
+    return _Geometry(out_y, out_x, starts, pairs)
+
+
+def fold_pool(kernel: Tensor, size: int) -> Tensor:
+    """The kernel `[O, C, H, W]` added up at all shifts below `size`: `[O, C, H + size - 1, W + size - 1]`."""
+    last = size - 1
+    shifted = [F.pad(kernel, (j, last - j, i, last - i)) for i in range(size) for j in range(size)]
+    return torch.stack(shifted).sum(0) if size > 1 else kernel
+
+
+def conv_pool(x: Tensor, signs: Tensor, size: int = 1) -> Tensor | None:
+    """avg_pool2d(conv2d(x, signs), size): x `[T, B, C, H, W]` of spikes or counts, signs `[O, C, h, w]` of -1 and +1.
+
+    None where that needs the plain modules: x is not whole numbers, or nothing is left of it.
+    """
+    folded = fold_pool(signs, size)
+    if x.shape[3] < folded.shape[2] or x.shape[4] < folded.shape[3]:
+        return None
+    packed = pack(x.flatten(2), signs[0].numel() * size * size)
+    if packed is None:
+        return None
+    out: Tensor = _ConvPool.apply(x, folded, packed, size)
+    return out
+
+
+@first_order
+class _ConvPool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, folded: Tensor, packed: Packed, size: int) -> Tensor:
+        ctx.save_for_backward(folded, packed.bits, packed.values)
+        ctx.shape, ctx.size = x.shape, size
+        geometry, layer = _layer(x.shape, folded, packed, size)
+        columns = layer.columns
+        weight = F.pad(folded.permute(1, 2, 3, 0), (0, columns - len(folded))).contiguous()
+        current = pool.empty((*x.shape[:2], len(folded), geometry.height, geometry.width))
+        failed = kernels().conv_forward(ctypes.byref(layer), _threads(layer), weight.data_ptr(), current.data_ptr())
+        succeed("conv_pool", failed)
+        return current
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        folded, bits, values = ctx.saved_tensors
+        grad = grads[0].contiguous()
+        _geometry, layer = _layer(ctx.shape, folded, Packed(bits, values, 0), ctx.size)
+        workers = _threads(layer)
+        x = weight = None
+        if ctx.needs_input_grad[1]:
+            size = (workers, *folded.permute(1, 2, 3, 0).shape[:3], layer.columns)
+            parts = torch.zeros(size, dtype=torch.float64, device="cpu")
+            failed = kernels().conv_weight_gradient(
+                ctypes.byref(layer), workers, grad.data_ptr(), workers, parts.data_ptr()
+            )
+            succeed("conv_pool", failed)
+            weight = parts.sum(0)[..., : len(folded)].permute(3, 0, 1, 2).to(folded.dtype)
+        if ctx.needs_input_grad[0]:
+            x = pool.empty(ctx.shape)
+            kernel = F.pad(folded.permute(2, 3, 0, 1), (0, -layer.channels % 16)).contiguous()
+            failed = kernels().conv_input_gradient(
+                ctypes.byref(layer), workers, grad.data_ptr(), kernel.data_ptr(), x.data_ptr()
+            )
+            succeed("conv_pool", failed)
+        return x, weight, None, None
+
+
+def _threads(layer: _CConv) -> int:
+    return torch.get_num_threads() if layer.images * layer.channels * layer.sites >= 1 << 12 else 1
+
+
+def _layer(shape: torch.Size, folded: Tensor, packed: Packed, size: int) -> tuple[_Geometry, _CConv]:
+    steps, batch, channels, height, width = shape
+    geometry = _geometry(height, width, folded.shape[2], folded.shape[3], size)
+    layer = _CConv(
+        steps * batch,
+        channels,
+        height * width,
+        len(folded),
+        geometry.height * geometry.width,
+        folded.shape[2] * folded.shape[3],
+        -(-len(folded) // 16) * 16,
+        *map(address, (packed.bits, packed.values, geometry.starts, geometry.pairs)),
+        size * size,
+    )
+    return geometry, layer

@@ -1,0 +1,70 @@
+"""Spikes as bits, so that products are sums over what fired; masks of dropout as bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.buffers import pool
+from bitspike.ops.dropout.reference import dropped_below
+from bitspike.ops.native.library import kernels
+
+_LARGEST = 255  # of counts
+_EXACT = 1 << 24  # whole numbers of float32 below it have no gaps
+
+
+class Packed(NamedTuple):
+    """Rows of 0 and 1, or of small whole numbers: bits say where a 1 is, and where more."""
+
+    bits: Tensor  # [2, rows, words] int64
+    values: Tensor | None  # the rows themselves, unless all are 0 or 1
+    events: int  # inputs that are not 0
+
+
+def pack(x: Tensor, largest_sum: int) -> Packed | None:
+    """The rows of `x [..., inputs]`; None unless all are whole numbers from 0 to 255 whose products are exact.
+
+    `largest_sum` bounds a sum of products where every input is 1: float32 must hold all of them without a gap.
+    """
+    x = x.detach().contiguous()
+    inputs = x.shape[-1]
+    rows = x.numel() // inputs
+    bits = words((2, rows, -(-inputs // 64)))
+    events = ctypes.c_int64()
+    threads = torch.get_num_threads()
+    kind = kernels().pack_rows(x.data_ptr(), rows, inputs, threads, bits.data_ptr(), ctypes.byref(events))
+    if kind > 1 or largest_sum * (_LARGEST if kind else 1) >= _EXACT:
+        return None
+    return Packed(bits, x if kind else None, events.value)
+
+
+def words(shape: tuple[int, ...]) -> Tensor:
+    """An uninitialised int64 tensor from recycled memory."""
+    return pool.empty((*shape, 2)).view(torch.int64).squeeze(-1)
+
+
+class Draw(ctypes.Structure):
+    """`Draw` of draw.h, field by field: the random numbers of dropout. All zero, it keeps everything."""
+
+    _fields_ = (
+        ("key", ctypes.c_uint64),
+        ("layer", ctypes.c_int64),
+        ("first", ctypes.c_int64),
+        ("below", ctypes.c_uint32),
+    )
+
+
+def draw(p: float, key: Tensor, layer: int, first_place: int = 0) -> Draw:
+    """The draws of ops.dropout.keep_mask, for whom place 0 of a step is place `first_place`."""
+    return Draw(int(key) & (2**64 - 1), layer, first_place, dropped_below(p))
+
+
+def keep_mask(shape: tuple[int, ...], draws: Draw) -> Tensor:
+    """As ops.dropout.keep_mask, in C: uint8 `[T, B, ...]`, 1 where kept."""
+    kept = torch.empty(shape, dtype=torch.uint8, device="cpu")
+    places = torch.Size(shape[1:]).numel()
+    kernels().dropout_mask(ctypes.byref(draws), shape[0], places, torch.get_num_threads(), kept.data_ptr())
+    return kept

@@ -1,0 +1,218 @@
+"""Exact products of spikes and signs: hidden spikes as bits, event counts as bytes, whole numbers out.
+
+Each function says in a line what it computes; `plain_product` is the definition they are tested against.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+import triton.language as tl
+from torch import Tensor
+
+from bitspike.ops.product import kernels, weight_kernels
+from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
+from bitspike.ops.product.numbers import FLOAT, at_once, on
+
+
+class Weights(NamedTuple):
+    """A synapse's signs, folded with its pool, as products read them: `[words * 32, N]`."""
+
+    matrix: Tensor
+    offsets: Tensor | None = None  # of each k in a row of counts
+
+
+class Tiles(NamedTuple):
+    """How a product is cut; does not change any number of the forward pass."""
+
+    m: int
+    n: int
+    words: int
+    warps: int
+    stages: int
+
+
+def plain_product(spikes: Tensor, signs: Tensor, pool: int) -> Tensor:
+    """conv2d(spikes, signs) summed over pools, which is pool**2 times AvgPool(Conv(spikes)); spikes `[R, C, H, W]`."""
+    return F.avg_pool2d(F.conv2d(spikes, signs), pool) * pool**2 if pool > 1 else F.conv2d(spikes, signs)
+
+
+def pack_bits(spikes: Tensor, grid: Grid) -> Tensor:
+    """Spikes `[R, C, H, W]` as words `[R, neurons / 32]`, channels last, padding 0."""
+    last = F.pad(spikes.permute(0, 2, 3, 1), (0, grid.stride - grid.channels))
+    lanes = last.reshape(len(spikes), -1, WORD).to(torch.int64) << torch.arange(WORD, device=spikes.device)
+    words = lanes.sum(-1)
+    return torch.where(words >= 2**31, words - 2**32, words).int()
+
+
+def unpack_bits(words: Tensor, grid: Grid) -> Tensor:
+    """Words `[R, neurons / 32]` as spikes `[R, C, H, W]` float32."""
+    lanes = (words[..., None] >> torch.arange(WORD, device=words.device)) & 1
+    last = lanes.reshape(len(words), grid.height, grid.width, grid.stride)[..., : grid.channels]
+    return last.permute(0, 3, 1, 2).float()
+
+
+def _steps(synapse: Synapse, counts: bool) -> tuple[int, int, int]:
+    if counts:
+        return synapse.kernel_height * synapse.kernel_width, synapse.kernel_width, 1
+    return 1, synapse.run * WORD, synapse.source.stride
+
+
+def _words(synapse: Synapse, counts: bool) -> int:
+    if counts:
+        return -(-synapse.source.channels * synapse.kernel_height * synapse.kernel_width // WORD)
+    return synapse.words
+
+
+def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
+    """Signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts."""
+    n = synapse.channels
+    stride = padded(n, 16)
+    steps = _steps(synapse, counts)
+    matrix = torch.empty(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
+    size, block = matrix.numel(), at_once(256)
+    weight_kernels._fold_kernel[(-(-size // block),)](
+        weight, matrix, size, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
+        *steps, counts, block,
+    )  # fmt: skip
+    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
+
+
+_known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
+
+
+def _offsets(synapse: Synapse, size: int, device: torch.device) -> Tensor:
+    """Of each k = (channel, row, column) of the folded kernel in a sample `[C, H, W]`; made once a network."""
+    if (synapse, device) not in _known_offsets:
+        source = synapse.source
+        c, y, x = (
+            torch.arange(n, device=device) for n in (source.channels, synapse.kernel_height, synapse.kernel_width)
+        )
+        at = (c[:, None, None] * source.height + y[:, None]) * source.width + x
+        _known_offsets[synapse, device] = F.pad(at.flatten().int(), (0, size - at.numel()))
+    return _known_offsets[synapse, device]
+
+
+def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
+    """Strides of what a kernel reads, in words of bits or in bytes of counts."""
+    source = synapse.source
+    if counts:
+        row, line, step = source.channels * source.height * source.width, source.width, synapse.pool
+    else:
+        row, line = source.neurons // WORD, source.width * source.stride // WORD
+        step = synapse.pool * source.stride // WORD
+    return {
+        "ROW": row, "LINE": line, "STEP": step, "RUN": synapse.run, "WORDS": _words(synapse, counts),
+        "HEIGHT": synapse.height, "WIDTH": synapse.width, "POOL": synapse.pool,
+    }  # fmt: skip
+
+
+def product(
+    source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *,
+    bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None,
+) -> Tensor:  # fmt: skip
+    """out[row, y, x, :] = what the synapse makes of `source [R, ...]`; whole numbers unless divided by the pool."""
+    counts = source.dtype == torch.uint8
+    places = len(source) * synapse.height * synapse.width
+    stride = out.shape[-1]
+    tiles = tiles or _forward_tiles(places, stride)
+    grid = (-(-places // tiles.m), -(-stride // tiles.n))
+    kernels._product_fwd_kernel[grid](
+        source, weights.offsets if counts else source, weights.matrix, bias if bias is not None else weights.matrix,
+        out, places, source.numel(),
+        **_reach(synapse, counts), N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_O=stride,
+        BITS=not counts, BIAS=bias is not None, DIVIDE=divide,
+        M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+    return out
+
+
+def _forward_tiles(places: int, n: int) -> Tiles:
+    block = 16 if n <= 16 else 32 if n <= 32 else 64 if n <= 64 else 128
+    return Tiles(128 if places >= 128 * 132 else 64, block, 2 if places >= 128 * 132 else 4, 4, 3)
+
+
+def source_grad(
+    grad: Tensor, weights: Weights, synapse: Synapse, scale: float, out: Tensor, *, tiles: Tiles | None = None
+) -> Tensor:
+    """out[row, y, x, c] = scale * sum of grad[row, place, n] * weight: the gradient of spikes, in out's dtype."""
+    if synapse.height * synapse.width == 1 and synapse.pool == 1:  # a dense layer: one place that sees all neurons
+        synapse = Synapse(Grid(synapse.source.neurons), synapse.channels, 1, 1)
+    source = synapse.source
+    rows = len(grad) // (synapse.height * synapse.width)
+    pool = synapse.pool
+    patches = -(-source.height // pool) * -(-source.width // pool)
+    columns = pool * pool * source.stride
+    tiles = tiles or Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
+    block = 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16
+    grid = (-(-rows // tiles.m), patches, -(-columns // tiles.n))
+    kernels._product_bwd_kernel[grid](
+        grad, weights.matrix, out, rows, scale,
+        H=source.height, W=source.width, C=source.stride, RUN=synapse.run,
+        KH=synapse.kernel_height, KW=synapse.kernel_width, HEIGHT=synapse.height, WIDTH=synapse.width, POOL=pool,
+        N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_G=grad.shape[-1],
+        M_BLOCK=tiles.m, C_BLOCK=tiles.n, K_BLOCK=block, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+    return out
+
+
+def weight_grad(
+    grad: Tensor, source: Tensor, weight: Tensor, synapse: Synapse, scale: float,
+    clip: float | None = None, *, bias: bool = False, tiles: Tiles | None = None, parts: int | None = None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The gradient of the latent weight `[N, C, k, k]`, straight through its sign, 0 where |w| > clip; and of the bias.
+
+    `source` is bits, counts, or float32 numbers laid out as counts, whose products are then float32's.
+    """
+    bits = source.dtype == torch.int32
+    n, words = synapse.channels, _words(synapse, not bits)
+    places = grad.numel() // grad.shape[-1]
+    tiles = tiles or _gradient_tiles(n, words, bits)
+    tall, wide = -(-words // tiles.words), -(-n // tiles.n)
+    if parts is None:
+        # so many programs that all run at once: two large ones a multiprocessor, or eight small ones
+        parts = max(1, min(64, (264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
+    share = padded(-(-places // parts), tiles.m)
+    parts = -(-places // share)
+    partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
+    sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
+    exact = source.dtype == torch.float32
+    kernels._weight_bwd_kernel[(tall, wide, parts)](
+        grad, source, source if bits else _offsets(synapse, words * WORD, grad.device), partial, sums,
+        places, source.numel(), share,
+        **_reach(synapse, not bits), N=n, STRIDE_G=grad.shape[-1], BITS=bits,
+        SUM=bias, PRECISION="ieee" if exact else "tf32", M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words,
+        FLOAT=tl.float32 if exact else FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+    return unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip), sums.sum(0) if bias else None
+
+
+def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
+    if n > 32:
+        return Tiles(128, 64, 4 if bits and words >= 4 else 1, 4, 3)
+    return Tiles(64, 32 if n > 16 else 16, (8 if words >= 32 else 2) if bits else 1, 4, 3)
+
+
+def signs(weight: Tensor) -> Tensor:
+    """-1 or +1 by sign in one kernel; its plain definition is `binarize`."""
+    out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
+    block = at_once(1024)
+    with on(weight):
+        weight_kernels._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
+    return out
+
+
+def unfold(
+    partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
+) -> Tensor:
+    """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
+    out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
+    block = at_once(32)
+    weight_kernels._unfold_kernel[(-(-weight.numel() // block),)](
+        partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
+        synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
+        clip is not None, block, at_once(32, 4), num_warps=2,
+    )  # fmt: skip
+    return out

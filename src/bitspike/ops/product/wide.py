@@ -1,0 +1,54 @@
+"""Wide dense layers on event counts: the vendor's matrix product on bfloat16, exact, with float32 out.
+
+Counts to 255 and signs are exact in bfloat16, and so are float32 sums below 2**24.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.product import weight_kernels
+from bitspike.ops.product.geometry import WORD, Synapse, padded
+from bitspike.ops.product.numbers import STORED
+
+
+def takes(synapse: Synapse) -> bool:
+    """Whether a layer on counts is one matrix product."""
+    return synapse.source.height * synapse.source.width == 1 and synapse.source.channels * 255 < 2**24
+
+
+def signs(weight: Tensor, rows: int) -> Tensor:
+    """The signs of `weight [N, K]` as bfloat16 `[rows, K padded to 32]`, 0 beyond."""
+    n, k = weight.shape
+    wide = padded(k, WORD)
+    out = torch.empty(rows, wide, dtype=torch.bfloat16, device=weight.device)
+    weight_kernels._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, 1024)
+    return out
+
+
+def rows(counts: Tensor, wide: int) -> Tensor:
+    """Counts `[T, B, K]` as bfloat16 `[T * B, wide]`."""
+    size, k = counts.shape[0] * counts.shape[1], counts.flatten(2).shape[2]
+    out = torch.empty(size, wide, dtype=torch.bfloat16, device=counts.device)
+    weight_kernels._widen_kernel[(size, -(-wide // 1024))](counts, out, k, wide, 1024)
+    return out
+
+
+def _mm(a: Tensor, b: Tensor) -> Tensor:
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
+
+
+def product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """rows @ matrix.T, `[T * B, N padded]` float32, exact."""
+    return _mm(rows, matrix.T)
+
+
+def weight_grad(grad: Tensor, rows: Tensor, weight: Tensor, clip: float | None) -> Tensor:
+    """The gradient of the latent weight `[N, K, 1, 1]` from that of the current `[T * B, >= N]`."""
+    n, k = weight.shape[0], weight[0].numel()
+    whole = _mm(grad.to(STORED).T, rows)
+    found = whole[:n, :k].reshape(weight.shape)
+    return found if clip is None else found * (weight.abs() <= clip)

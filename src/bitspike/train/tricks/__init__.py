@@ -1,0 +1,1 @@
+"""Tricks of training: each is one file."""

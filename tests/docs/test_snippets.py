@@ -1,0 +1,46 @@
+"""Every Python snippet of README and docs runs as it stands, alone, in a folder where its commands were run before."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.files import fake_mnist, random_trains, trains_as_lists, write_shd
+
+HOME = Path(__file__).parents[2]
+FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def snippets(page: Path):
+    """The page's Python blocks, known by the line they begin at."""
+    text = page.read_text(encoding="utf-8")
+    for block in FENCE.finditer(text):
+        line = text[: block.start()].count("\n") + 1
+        yield pytest.param(block[1], id=f"{page.name}:{line}")
+
+
+PAGES = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
+SNIPPETS = [snippet for page in PAGES for snippet in snippets(page)]
+
+
+@pytest.fixture
+def prepared(workplace, cli):
+    """What the pages tell to do first: data fetched, `mnist/quick` trained; all of it tiny."""
+    root = workplace.parent / "root"
+    fake_mnist(root, train=200, test=100)
+    (root / "shd").mkdir()
+    trains = random_trains(samples=40)
+    for part in ("train", "test"):
+        write_shd(root / "shd" / f"shd_{part}.h5", trains_as_lists(trains), trains["labels"])
+    status, _, err = cli("train", "mnist/quick", "--device", "cpu", "--epochs", "1", "--set", "train.recalibrate=20")
+    assert status == 0, err
+
+
+def test_there_are_snippets():
+    assert len(SNIPPETS) >= 5
+
+
+@pytest.mark.usefixtures("prepared")
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_a_snippet_runs_as_it_stands(snippet):
+    exec(compile(snippet, "snippet", "exec"), {"__name__": "__main__"})

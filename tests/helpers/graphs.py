@@ -1,0 +1,101 @@
+"""Stand-ins for CUDA graphs, and how runs made with them are compared."""
+
+import json
+from functools import partial
+from typing import ClassVar
+
+import torch
+
+from helpers import runs
+
+
+class ReplayStandIn:
+    """Records without effect, replays on the memory of the recording, and rewrites what the recording returned."""
+
+    replays = 0
+
+    def __init__(self, stream):
+        assert stream is None
+
+    def memory(self):
+        work = self.body.func.__self__
+        kept = [value for state in work.optimizer.state.values() for value in state.values()]
+        plan = [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
+        return [*work.net.state_dict().values(), *kept, *plan, work.sums, work.bad.first]
+
+    def record(self, body):
+        self.body = body
+        assert isinstance(body, partial)
+        before = [tensor.clone() for tensor in self.memory()]
+        self.result = body()
+        for tensor, value in zip(self.memory(), before, strict=True):
+            tensor.copy_(value)
+        self.places = [tensor.data_ptr() for tensor in self.memory()]
+        return self.result
+
+    def replay(self):
+        ReplayStandIn.replays += 1
+        assert [tensor.data_ptr() for tensor in self.memory()] == self.places
+        vars(self.result).update(vars(self.body()))
+
+
+def require_equal_but_for_the_graph(out, other):
+    for folder in (out, other):
+        summary = json.loads((folder / "summary.json").read_text())
+        (folder / "summary.json").write_text(json.dumps({**summary, "graph": None}))
+    runs.require_equal(out, other)
+
+
+class JointStandIn:
+    """Records all trainers' iterations without effect, and replays on the memory of the recording."""
+
+    recordings: ClassVar[list[int]] = []  # how many trainers were in each
+    replays = 0
+
+    def __init__(self, stream):
+        assert stream is None
+
+    def memory(self):
+        found = []
+        for work in (lane.trainer.work for lane in self.body.args[0]):
+            found += work.net.state_dict().values()
+            found += [value for state in work.optimizer.state.values() for value in state.values()]
+            found += [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
+            found += [work.sums, work.bad.first]
+        return found
+
+    def record(self, body):
+        self.body = body
+        JointStandIn.recordings.append(len(body.args[0]))
+        before = [tensor.clone() for tensor in self.memory()]
+        self.result = body()
+        for tensor, value in zip(self.memory(), before, strict=True):
+            tensor.copy_(value)
+        self.places = [tensor.data_ptr() for tensor in self.memory()]
+        return self.result
+
+    def replay(self):
+        JointStandIn.replays += 1
+        assert [tensor.data_ptr() for tensor in self.memory()] == self.places
+        for old, new in zip(self.result, self.body(), strict=True):
+            vars(old).update(vars(new))
+
+
+def require_equal_trials(out, other, trials=3):
+    """Summaries differ in what they say of graphs and company."""
+    for folder in (out, other):
+        for trial in range(trials):
+            path = folder / f"trial-{trial}" / "summary.json"
+            summary = json.loads(path.read_text()) | {"graph": None}
+            summary.pop("together", None)
+            summary.pop("together_since", None)
+            path.write_text(json.dumps(summary))
+    for trial in range(trials):
+        runs.require_equal(out / f"trial-{trial}", other / f"trial-{trial}")
+    keys = ("accuracies", "best", "mean", "sigma", "endings", "seeds", "warnings", "trials")
+    one, two = (json.loads((folder / "summary.json").read_text()) for folder in (out, other))
+    assert [one[key] for key in keys] == [two[key] for key in keys]
+
+
+def trial_summary(out, trial):
+    return json.loads((out / f"trial-{trial}" / "summary.json").read_text())
