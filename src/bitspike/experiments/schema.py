@@ -22,6 +22,7 @@ from bitspike.config import (
     validated,
 )
 from bitspike.data.config import DataConfig
+from bitspike.experiments.removed import REMOVED, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
 from bitspike.experiments.toml import IN_QUOTES, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
@@ -31,7 +32,7 @@ Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
 Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
 
-_PATHS = ("data.file", "data.test_file", "train.teacher")
+_PATHS = ("data.file", "data.test_file")
 
 
 class Rise(Config):
@@ -172,8 +173,12 @@ class Experiment(Config):
 
 
 def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str]) -> Experiment:
-    """Return the experiment that plain tables describe; an error names `where` they come from, and the field."""
-    return validated(Experiment, values, where)
+    """Return the experiment that `values` describe; errors name `where` they come from and the field.
+
+    Fields that were removed since are dropped if they are at their old defaults (see `removed.py`).
+    """
+    told = where if callable(where) else lambda problem: where
+    return validated(Experiment, without_removed(values, told), told)
 
 
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
@@ -196,7 +201,7 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
 
 
 def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
-    before = problems_of(Experiment, values) if settings else []
+    before = [problem for problem in problems_of(Experiment, values) if problem.key not in REMOVED] if settings else []
     given: dict[str, str] = {}
     for setting in settings:
         key, value = parse_setting(setting)

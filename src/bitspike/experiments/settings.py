@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bitspike.config import Config, Problem, known_keys, shown, tables_of, unknown_key, unknown_table
+from bitspike.experiments.removed import REMOVED
 from bitspike.experiments.toml import parse_toml
 
 _BY_HAND = "set by hand; before: "
@@ -66,7 +67,7 @@ def _require_field(key: str, setting: str, model: type[Config]) -> None:
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
         raise ValueError(f"--set {setting}: {key!r} is a table; set its fields, such as {inside[0]}")
-    if any(key == name or key.startswith(f"{name}.") for name in known):
+    if any(key == name or key.startswith(f"{name}.") for name in (*known, *REMOVED)):
         return
     table, dot, field = key.partition(".")
     if dot and table not in tables_of(model) and not any(name.rpartition(".")[2] == field for name in known):
