@@ -28,15 +28,10 @@ from bitspike.train.tasks import CountTask, CrossEntropyTask, Task, TraceTask
 
 Split = Literal["train", "valid", "test"]
 
-# What may differ when a run goes on: it decides how long and how visibly, not which numbers.
-FREE = (
-    "train.epochs",
-    "train.patience",
-    "train.checkpoint_minutes",
-    "train.tensorboard",
-    "train.watch_every",
-    "train.evaluate_batch",
-)
+# What changes no number: how visibly and with how much memory a run is made.
+SAME_NUMBERS = ("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch")
+# What may differ when a run goes on: how long it is made, too.
+FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
 
 # Where files lie: what is in them is known by digests.
 PATHS = ("data.file", "data.test_file")

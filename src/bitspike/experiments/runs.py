@@ -15,7 +15,7 @@ from typing import Any
 from bitspike.data.datasets import open_dataset, own_edition
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import (
-    FREE,
+    SAME_NUMBERS,
     Setting,
     Split,
     build_network,
@@ -348,7 +348,7 @@ def unlike_preset(spec: Experiment, data: Dataset) -> list[str]:
     if spec.name not in preset_names():
         return []
     other_files = [] if data.edition in ("published", "built in") else [f"the data is {data.title} ({data.edition})"]
-    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *FREE[2:]))
+    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
 
 
 def train_trials(
