@@ -1,10 +1,10 @@
-"""`bitspike reproduce static`."""
+"""`bitspike reproduce static`, and the command of any other table of the paper that is made of presets."""
 
-from __future__ import annotations
+# Annotations are read when a command is made, because a table's tasks are among them: no `annotations` of __future__.
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -17,136 +17,129 @@ from rich.text import Text
 from bitspike.cli.app import AsJson, Device, bars, echo_json, say
 from bitspike.cli.process import tune_process
 from bitspike.cli.train import Set, catching_interrupts, telling
+from bitspike.experiments.reproduce.tables.table import BEST, PROTOCOLS, VARIANTS, PaperTable
 from bitspike.terminal import draw, screen, table
 
 if TYPE_CHECKING:
     import torch
 
     from bitspike.experiments.assembly import Setting
-    from bitspike.experiments.reproduce.static.cells import Cell
+    from bitspike.experiments.reproduce.tables.plan import Cell
 
 
-class Protocol(StrEnum):
-    """Who chooses a trial's best epoch."""
+def table_command(paper: PaperTable) -> Callable[..., None]:
+    """Return the command that trains the cells of a table and compares them with the paper's figures."""
 
-    paper = "paper"
-    holdout = "holdout"
+    a_protocol, a_variant = _choice("Protocol", PROTOCOLS), _choice("Variant", (*VARIANTS, BEST))
+    a_task = _choice("Task", paper.tasks)
 
+    def command(
+        out: Annotated[Path, typer.Option(help="Folder for runs and report.")] = Path("runs") / paper.name,
+        trials: Annotated[int, typer.Option(min=1, help="Networks trained for each cell.")] = 5,
+        epochs: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="At most so many epochs (default: the presets', for the paper's rows 500 with patience 100).",
+            ),
+        ] = None,
+        protocol: Annotated[
+            list[a_protocol] | None,  # type: ignore[valid-type]
+            typer.Option(help="paper (default): the best test epoch; holdout: validation samples choose. Repeatable."),
+        ] = None,
+        task: Annotated[
+            list[a_task] | None,  # type: ignore[valid-type]
+            typer.Option(help="Only this data set; repeatable (default: all of the table)."),
+        ] = None,
+        variant: Annotated[
+            list[a_variant] | None,  # type: ignore[valid-type]
+            typer.Option(help="Only this row; repeatable (default: the paper's four)."),
+        ] = None,
+        ablations: Annotated[bool, typer.Option("--ablations", help="Also changes of the annealed cells.")] = False,
+        ablation_trials: Annotated[int, typer.Option(min=1, help="Networks trained for each ablation.")] = 3,
+        report: Annotated[
+            bool,
+            typer.Option(
+                "--report",
+                help="Train nothing, whatever else is asked for: report on all complete trials in the folder.",
+            ),
+        ] = False,
+        device: Device = "auto",
+        set_: Set = None,
+        as_json: AsJson = False,
+    ) -> None:
+        tune_process()
+        from bitspike.analysis.traces import require_matplotlib
+        from bitspike.experiments.assembly import Setting, choose_device
+        from bitspike.experiments.reproduce.tables.plan import plan
+        from bitspike.experiments.reproduce.tables.report import write_report
 
-class Task(StrEnum):
-    """Which data set."""
+        require_matplotlib()
+        where, typed = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
+        if not report:
+            cells = plan(
+                paper,
+                protocols=[each.value for each in protocol or [a_protocol.paper]],
+                tasks=[each.value for each in task or a_task],
+                variants=[each.value for each in variant] if variant else VARIANTS,
+                ablations=ablations,
+                trials=trials,
+                ablation_trials=ablation_trials,
+                settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
+            )
+            _train(paper, cells, out, where, typed)
+        with bars() as begin:
+            summary = write_report(paper, out, Setting(device=where, command=typed, progress=begin))
+        echo_json(summary) if as_json else show_table(summary, out)
 
-    mnist = "mnist"
-    fashion = "fashion"
-
-
-class Variant(StrEnum):
-    """Which row of the paper's table, or our best."""
-
-    float32 = "float32"
-    theta1 = "theta1"
-    fixed = "fixed"
-    annealed = "annealed"
-    best = "best"
-
-
-def static(
-    out: Annotated[Path, typer.Option(help="Folder for runs and report.")] = Path("runs/static"),
-    trials: Annotated[int, typer.Option(min=1, help="Networks trained for each cell.")] = 5,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="At most so many epochs (default: the presets', for the paper's rows 500 with patience 100)."
-        ),
-    ] = None,
-    protocol: Annotated[
-        list[Protocol] | None,
-        typer.Option(help="paper (default): the best test epoch; holdout: validation samples choose. Repeatable."),
-    ] = None,
-    task: Annotated[list[Task] | None, typer.Option(help="Only this data set; repeatable (default: both).")] = None,
-    variant: Annotated[
-        list[Variant] | None, typer.Option(help="Only this row; repeatable (default: the paper's four).")
-    ] = None,
-    ablations: Annotated[bool, typer.Option("--ablations", help="Also changes of the annealed cells.")] = False,
-    ablation_trials: Annotated[int, typer.Option(min=1, help="Networks trained for each ablation.")] = 3,
-    report: Annotated[
-        bool,
-        typer.Option(
-            "--report", help="Train nothing, whatever else is asked for: report on all complete trials in the folder."
-        ),
-    ] = False,
-    device: Device = "auto",
-    set_: Set = None,
-    as_json: AsJson = False,
-) -> None:
-    """The MNIST and FashionMNIST table: train every cell, compare with the paper's figures, draw curves and spikes.
-
-    Goes on by itself: cells in the folder that are complete are read, others are trained to their end.
-    """
-    tune_process()
-    from bitspike.analysis.traces import require_matplotlib
-    from bitspike.experiments.assembly import Setting, choose_device
-    from bitspike.experiments.presets import VARIANTS
-    from bitspike.experiments.reproduce.static.cells import plan
-    from bitspike.experiments.reproduce.static.report import write_report
-
-    require_matplotlib()
-    where, command = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
-    if not report:
-        cells = plan(
-            protocols=[each.value for each in protocol or [Protocol.paper]],
-            tasks=[each.value for each in task or Task],
-            variants=[each.value for each in variant] if variant else VARIANTS,
-            ablations=ablations,
-            trials=trials,
-            ablation_trials=ablation_trials,
-            settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
-        )
-        _train(cells, out, where, command)
-    with bars() as begin:
-        summary = write_report(out, Setting(device=where, command=command, progress=begin))
-    echo_json(summary) if as_json else show(summary, out)
+    command.__doc__ = (
+        f"{paper.title}: train every cell, compare with the paper's figures, draw curves and spikes.\n\n"
+        "Goes on by itself: cells in the folder that are complete are read, others are trained to their end."
+    )
+    return command
 
 
-def _train(cells: Sequence[Cell], out: Path, where: torch.device, command: str) -> None:
-    """All cells, with a report after each; ends the program if it is interrupted."""
+def _choice(name: str, values: Sequence[str]) -> Any:
+    """Return the type of an option that must be one of `values`."""
+    return StrEnum(name, {value: value for value in values})
+
+
+def _train(paper: PaperTable, cells: Sequence["Cell"], out: Path, where: "torch.device", typed: str) -> None:
+    """Train the cells and show their progress; end the program if it is interrupted."""
     from bitspike.experiments.assembly import Setting
-    from bitspike.experiments.reproduce.static.cells import train_cells
-    from bitspike.experiments.reproduce.static.report import write_report
-    from bitspike.experiments.reproduce.static.results import read_results
+    from bitspike.experiments.reproduce.tables.training import train_table
 
     with catching_interrupts() as interrupted:
 
         @contextmanager
-        def told(cell: Cell) -> Iterator[Setting]:
+        def options_for(cell: "Cell") -> Iterator["Setting"]:
             with telling(True, cell.spec) as shown:
-                shown.runs = cell.trials if where.type == "cpu" else 1  # there side by side
+                shown.runs = cell.trials if where.type == "cpu" else 1  # on a GPU they are trained side by side
                 yield Setting(
                     device=where,
-                    command=command,
+                    command=typed,
                     listener=shown.listener(interrupted),
                     progress=shown.begin,
                     started=shown.started,
                 )
 
-        read_results(out)  # what cannot be read must not end the command after hours of training
-        whole = train_cells(cells, out, told, lambda setting: write_report(out, setting))
+        whole = train_table(paper, cells, out, options_for)
     if not whole:
         say(f"bitspike: interrupted; saved in {out}, the same command goes on")
         raise typer.Exit(130)
 
 
-def show(summary: Mapping[str, Any], out: Path) -> None:
-    """A table for each task and protocol, what ablations change, and where the files are."""
-    from bitspike.experiments.reproduce.static.report import FILES
-    from bitspike.experiments.reproduce.static.table import FAR, remarks
+def show_table(summary: Mapping[str, Any], out: Path) -> None:
+    """Print a table for each task and protocol, what ablations change, and where the files are."""
+    from bitspike.experiments.reproduce.tables.markdown import FAR, remarks
+    from bitspike.experiments.reproduce.tables.report import FILES
 
     console = screen()
     for protocol, tasks in summary["cells"].items():
         for task, cells in tasks.items():
-            draw(_cells(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells), console)
+            draw(_cells_drawn(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells), console)
             if changes := summary["ablations"].get(protocol, {}).get(task):
-                draw(_changes(f"{task}, protocol {protocol}: changes of annealed, by seed", changes), console)
+                draw(_changes_drawn(f"{task}, protocol {protocol}: changes of annealed, by seed", changes), console)
     console.print(f"away: in sigmas of the paper, ! beyond {FAR:g}; n: trials; dead: % of each layer", highlight=False)
     for remark in remarks(summary):
         console.print(remark, highlight=False)
@@ -155,9 +148,9 @@ def show(summary: Mapping[str, Any], out: Path) -> None:
             console.print(f"{title:<9}{out / name}", soft_wrap=True, highlight=False)
 
 
-def _cells(title: str, cells: Mapping[str, Any]) -> Table:
-    """Our mean beside the paper's; marked where it is far off."""
-    from bitspike.experiments.reproduce.static.table import dead_shares, far, number, span
+def _cells_drawn(title: str, cells: Mapping[str, Any]) -> Table:
+    """Return our means beside the paper's, marked where they are far off."""
+    from bitspike.experiments.reproduce.tables.markdown import dead_shares, far, number, span
 
     made = table(title, words=["cell"], numbers=["paper", "ours", "best", "away", "n", "epochs", "dead"])
     for name, cell in cells.items():
@@ -177,14 +170,15 @@ def _cells(title: str, cells: Mapping[str, Any]) -> Table:
 
 
 def _spread(figures: Mapping[str, float | None]) -> str:
-    """Mean and sigma."""
-    from bitspike.experiments.reproduce.static.table import number
+    """Return mean and sigma as text."""
+    from bitspike.experiments.reproduce.tables.markdown import number
 
     return f"{number(figures['mean'])} {number(figures['sigma'])}"
 
 
-def _changes(title: str, changes: Mapping[str, Any]) -> Table:
-    from bitspike.experiments.reproduce.static.table import span
+def _changes_drawn(title: str, changes: Mapping[str, Any]) -> Table:
+    """Return what each ablation changes, by seed."""
+    from bitspike.experiments.reproduce.tables.markdown import span
 
     made = table(title, words=["change"], numbers=["annealed", "changed", "difference", "epochs", "by seed"])
     for name, found in changes.items():

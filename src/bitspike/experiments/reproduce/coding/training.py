@@ -1,98 +1,42 @@
-"""The temporal coding task (Fig. 4): one output neuron learns to fire once, at a target time.
-
-All seeds of a case train as one batch of independent networks: a seed's numbers do not depend on its company.
-"""
+"""Train the cases of the temporal coding task, and keep what every iteration did."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from threading import Event
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bitspike.anneal import ThresholdAnnealing
-from bitspike.data.coding import INPUTS, OVERSHOOT, STEPS, TARGET_TIME, coding_input, target_trace
-from bitspike.nn import LIF
-from bitspike.nn.initial import Init, bounds
-from bitspike.nn.neurons import SurrogateCenter
-from bitspike.ops import LIFOutput, binarize, grouped_linear
-from bitspike.schedules import Schedule
+from bitspike.data.binning import Progress, silent
+from bitspike.data.coding import STEPS, target_trace
+from bitspike.experiments.reproduce.coding.cases import Case
+from bitspike.experiments.reproduce.coding.network import SeedBatch
 
-HIDDEN = 1000  # 100-1000-1 neurons: Sec. 4.1
-# The trace reaches theta before its peak, so a membrane that follows it may rightly fire from here on.
-CROSSING_TIME = math.ceil(TARGET_TIME / (1 + OVERSHOOT))
-SLOPE, LEARNING_RATE, MOMENTUM = 5.0, 1e-3, 0.9  # the appendix' table of the temporal coding task
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One panel of the figure: a network, its thresholds and how the error is summed."""
-
-    name: str
-    title: str
-    binary: bool
-    beta: float
-    theta: Schedule
-    source: str
-    surrogate_center: SurrogateCenter = "initial"
-    init: Init = "torch"
-    loss: Literal["mean", "sum"] = "mean"  # over time; the mean is the sum at a hundredth of the learning rate
-    learning_rate: float = LEARNING_RATE
-
-
-class SeedBatch(nn.Module):
-    """S independent 100-1000-1 networks; every tensor has a dimension of seeds, no number crosses it."""
-
-    def __init__(self, case: Case, seeds: Sequence[int]) -> None:
-        super().__init__()
-        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-
-        def draw(bound: float, *shape: int) -> nn.Parameter:
-            return nn.Parameter(
-                torch.stack([torch.empty(shape).uniform_(-bound, bound, generator=g) for g in generators])
-            )
-
-        self.binary = case.binary
-        inputs = [coding_input(g) for g in generators]
-        self.register_buffer("inputs", torch.stack(inputs, 1))  # [T, S, inputs], the same in every iteration
-        w, b = bounds(case.init, INPUTS, HIDDEN)
-        self.weight1, self.bias1 = draw(w, HIDDEN, INPUTS), draw(b, HIDDEN)
-        w, b = bounds(case.init, HIDDEN, 1)
-        self.weight2, self.bias2 = draw(w, 1, HIDDEN), draw(b, 1)
-        theta = case.theta(0)
-        neurons = {"slope": SLOPE, "surrogate_center": case.surrogate_center}
-        self.hidden = LIF(case.beta, theta, **neurons)  # type: ignore[arg-type]
-        self.output = LIF(case.beta, theta, **neurons)  # type: ignore[arg-type]
-
-    def forward(self) -> tuple[Tensor, LIFOutput]:
-        """The hidden spikes `[T, S, hidden]` and the output neuron's `[T, S]`."""
-        w1, w2 = (binarize(w) if self.binary else w for w in (self.weight1, self.weight2))
-        hidden = self.hidden(grouped_linear(self.get_buffer("inputs"), w1, self.bias1), keep_membrane=False).spikes
-        output: LIFOutput = self.output(grouped_linear(hidden, w2, self.bias2).squeeze(2))
-        return hidden, output
+MOMENTUM = 0.9  # the appendix' table of the temporal coding task
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a case did, per iteration: `membrane` and `spikes` of the output `[K, T, S]`, the rest `[K, S]` or `[K]`."""
+    """What the K iterations of a case did: T time steps of S seeds."""
 
     case: Case
     seeds: tuple[int, ...]
     target: Tensor  # [T]
-    membrane: Tensor
-    spikes: Tensor
-    loss: Tensor
-    dead: Tensor  # share of hidden neurons without a spike
+    membrane: Tensor  # of the output neuron, [K, T, S]
+    spikes: Tensor  # of the output neuron, [K, T, S]
+    loss: Tensor  # [K, S]
+    dead: Tensor  # share of hidden neurons without a spike, [K, S]
     theta: Tensor  # [K]
 
 
-def train(
+def train_case(
     case: Case, seeds: Sequence[int], iterations: int = 1000, on_iteration: Callable[[], None] = lambda: None
 ) -> History:
-    """Train one network a seed and keep what each iteration did (before its update)."""
+    """Train one network for each seed, and return what each iteration did before its update."""
     net = SeedBatch(case, seeds)
     target = target_trace(case.theta.final)
     optimizer = torch.optim.SGD(net.parameters(), lr=case.learning_rate, momentum=MOMENTUM)
@@ -115,3 +59,37 @@ def train(
         annealing.step()
         on_iteration()
     return History(case, tuple(seeds), target, membrane, spikes, loss, dead, theta)
+
+
+def train_cases(
+    cases: Sequence[Case], seeds: Sequence[int], iterations: int, progress: Progress = silent
+) -> list[History]:
+    """Train every case, as many at once as PyTorch has threads, and return their histories in order.
+
+    One case is too small for two threads to share, but two cases side by side are not.
+    """
+    workers = torch.get_num_threads()
+    stop = Event()
+
+    def one(case: Case) -> History:
+        step = progress(case.title, iterations)
+
+        def on_iteration() -> None:
+            if stop.is_set():
+                raise InterruptedError("training was interrupted")
+            step()
+
+        return train_case(case, seeds, iterations, on_iteration)
+
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            running = [pool.submit(one, case) for case in cases]
+            try:
+                return [case.result() for case in running]
+            except BaseException:  # Ctrl-C too: do not wait for the others to end by themselves
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+    finally:
+        torch.set_num_threads(workers)

@@ -1,4 +1,4 @@
-"""The table of `reproduce static` as text: from what summary.json holds to GitHub's tables, paper beside ours."""
+"""A table as Markdown: from what summary.json holds to rows with the paper's figures beside ours."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ ABLATION_HEADING = (
 
 
 def far(cell: Mapping[str, Any]) -> bool:
-    """Our mean is more than FAR of the paper's sigmas from the paper's."""
+    """Tell whether our mean is more than FAR of the paper's sigmas from the paper's."""
     away = cell["away"]
     return away is not None and away["sigmas"] is not None and abs(away["sigmas"]) > FAR
 
 
 def number(value: float | None, form: str = ".2f") -> str:
-    """A figure, or a dash where there is none."""
+    """Return a figure as text, or a dash where there is none."""
     return "-" if value is None else format(value, form)
 
 
 def span(values: Sequence[float]) -> str:
-    """`50`, or `48-50` where they differ."""
+    """Return the range of values as text: `50`, or `48-50` where they differ."""
     low, high = min(values), max(values)
     return f"{low:g}" if low == high else f"{low:g}-{high:g}"
 
 
 def rows_of(tree: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Protocol, task, cell and its values, in order."""
+    """Give protocol, task, name and values of each cell, in order."""
     for protocol, tasks in tree.items():
         for task, cells in tasks.items():
             for name, cell in cells.items():
                 yield protocol, task, name, cell
 
 
-def table(summary: Mapping[str, Any]) -> str:
-    """Markdown: cells beside the paper's figures, then what each ablation changes."""
+def markdown(summary: Mapping[str, Any]) -> str:
+    """Return the cells beside the paper's figures, then what each ablation changes, then remarks."""
     lines = [
         HEADING,
         "",
@@ -64,11 +64,12 @@ def table(summary: Mapping[str, Any]) -> str:
 
 
 def dead_shares(cell: Mapping[str, Any]) -> str:
-    """Of every layer, in percent."""
+    """Return the share of dead neurons of every layer, in percent."""
     return "-" if cell["dead"] is None else " ".join(f"{100 * share:.0f}" for share in cell["dead"].values())
 
 
 def _ablations(tree: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the second table: what each ablation changes."""
     if not tree:
         return []
     lines = [
@@ -89,7 +90,7 @@ def _ablations(tree: Mapping[str, Any]) -> list[str]:
 
 
 def remarks(summary: Mapping[str, Any]) -> list[str]:
-    """What a reader of the numbers must know: other settings than the preset's, other epochs, runs that broke off."""
+    """List what a reader of the numbers must know: settings unlike the preset's, other epochs, runs that broke off."""
     unlike: dict[str, list[str]] = {}
     others = []
     for protocol, task, name, cell in rows_of(summary["cells"]):
