@@ -1,4 +1,8 @@
-"""What an experiment is: data, network, training, and where its figures come from. Frozen: derive, never mutate."""
+"""What an experiment is: data, network, training, and where its figures come from.
+
+Experiments are frozen: derive another one with `with_values`, never change one. The string below a field says what the
+field is; documentation is made from it.
+"""
 
 from __future__ import annotations
 
