@@ -20,10 +20,10 @@ from bitspike.experiments.assembly import (
     Split,
     build_network,
     check_fit,
-    choose_task,
     differences,
     identity,
     iteration_work,
+    make_task,
     origin,
     splits,
 )
@@ -37,7 +37,8 @@ from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast, reproducible, threads_for
 from bitspike.train.run_folder import RunFolder, sealed, trial_folders
-from bitspike.train.together import Chorus, run_together
+from bitspike.train.together import run_together
+from bitspike.train.trial_listeners import TrialListeners
 from bitspike.train.world import World, joined
 
 
@@ -175,7 +176,7 @@ def _trainer(
     return Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        choose_task(spec, len(net.layers)),
+        make_task(spec, len(net.layers)),
         material.parts["train"],
         material.parts["test" if spec.train.protocol == "paper" else "valid"],
         spec.train,
@@ -222,7 +223,8 @@ def _train_together(
     specs: Sequence[Experiment], outs: Sequence[Path], setting: Setting, above: RunFolder
 ) -> list[dict[str, Any]] | None:
     """All that are not complete side by side, on one copy of the data; None if they were interrupted."""
-    world, chorus, folders = World(), Chorus(setting.listener, len(specs)), [RunFolder(out) for out in outs]
+    world, folders = World(), [RunFolder(out) for out in outs]
+    listeners = TrialListeners(setting.listener, len(specs))
     began = datetime.now(UTC).isoformat(timespec="seconds")
     with ExitStack() as held:
         held.enter_context(reproducible(specs[0].train.precision))
@@ -236,7 +238,7 @@ def _train_together(
             data = _open(spec, setting) if shared is None else shared.data
             net = _fitting_network(spec, data)
             materials[i] = shared or _on_device(spec, data, setting)
-            told = replace(setting, listener=chorus.voice(i))
+            told = replace(setting, listener=listeners.listener_for(i))
             trainers[i] = _trainer(spec, net, materials[i], folders[i], told, world)
         for i in trainers:
             held.enter_context(_alone(folders[i], world))

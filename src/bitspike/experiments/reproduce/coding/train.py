@@ -20,6 +20,7 @@ from bitspike.nn.initial import Init, bounds
 from bitspike.nn.neurons import SurrogateCenter
 from bitspike.ops import LIFOutput, binarize, grouped_linear
 from bitspike.schedules import Schedule
+from bitspike.train.losses import trace_errors
 
 HIDDEN = 1000  # 100-1000-1 neurons: Sec. 4.1
 # The trace reaches theta before its peak, so a membrane that follows it may rightly fire from here on.
@@ -102,9 +103,9 @@ def train(
     theta = torch.empty(iterations)
     for k in range(iterations):
         hidden, output = net()
-        assert output.membrane is not None
-        errors = (target[:, None] - output.membrane) ** 2
-        per_seed = errors.sum(0) if case.loss == "sum" else errors.mean(0)
+        if output.membrane is None:
+            raise RuntimeError("train: the output layer did not keep its membrane, which the loss is of")
+        per_seed = trace_errors(output.membrane, target[:, None], case.loss)
         theta[k] = net.output.theta
         membrane[k], spikes[k] = output.membrane.detach(), output.spikes.detach()
         loss[k] = per_seed.detach()
