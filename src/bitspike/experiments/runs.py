@@ -15,9 +15,9 @@ from bitspike.experiments.assembly import (
     Setting,
     build_network,
     check_fit,
-    choose_task,
     identity,
     iteration_work,
+    make_task,
     origin,
 )
 from bitspike.experiments.folders import locked_folder, prepare_folder, write_experiment
@@ -28,7 +28,8 @@ from bitspike.train.loop import Trainer
 from bitspike.train.numerics import reproducible, threads_for
 from bitspike.train.progress import Listener
 from bitspike.train.run_folder import RunFolder
-from bitspike.train.together import Chorus, run_together
+from bitspike.train.together import run_together
+from bitspike.train.trial_listeners import TrialListeners
 from bitspike.train.world import World, joined
 
 Summary = dict[str, Any]
@@ -73,12 +74,12 @@ def train_trials(
         raise ValueError(f"--trials {trials}: seeds must be below 2**32, but the first is {spec.seed}")
     if together and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--together trains all trials in one process, but torchrun started several; use one way")
-    listeners = Chorus(options.listener, trials)
+    listeners = TrialListeners(options.listener, trials)
     runs = [
         _Run(
             spec.model_copy(update={"seed": spec.seed + trial}),
             RunFolder(out / f"trial-{trial}"),
-            listeners.voice(trial) if together else options.listener,
+            listeners.listener_for(trial) if together else options.listener,
         )
         for trial in range(trials)
     ]
@@ -159,7 +160,7 @@ def _make_job(run: _Run, options: Setting, world: World, other: RunData | None) 
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        choose_task(spec, len(net.layers)),
+        make_task(spec, len(net.layers)),
         data.train,
         data.judges(spec),
         spec.train,

@@ -14,8 +14,8 @@ from bitspike.experiments.assembly import (
     Setting,
     Split,
     build_network,
-    choose_task,
     iteration_work,
+    make_task,
     network_digest,
     samples_digests,
     samples_in_words,
@@ -130,7 +130,7 @@ def evaluate_run(path: Path, split: Split, options: Setting, *, steps: int | Non
     tick = options.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     precision = spec.train.precision
     with reproducible(precision), cast(precision, options.device), threads_for(iteration_work(spec, data)):
-        result = evaluate(net, samples, choose_task(spec, len(net.layers)), batch=batch, on_batch=tick)
+        result = evaluate(net, samples, make_task(spec, len(net.layers)), batch=batch, on_batch=tick)
     return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, options))
 
 

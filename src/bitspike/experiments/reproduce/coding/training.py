@@ -15,6 +15,7 @@ from bitspike.data.binning import Progress, silent
 from bitspike.data.coding import STEPS, target_trace
 from bitspike.experiments.reproduce.coding.cases import Case
 from bitspike.experiments.reproduce.coding.network import SeedBatch
+from bitspike.train.losses import trace_errors
 
 MOMENTUM = 0.9  # the appendix' table of the temporal coding task
 
@@ -46,9 +47,9 @@ def train_case(
     theta = torch.empty(iterations)
     for k in range(iterations):
         hidden, output = net()
-        assert output.membrane is not None
-        errors = (target[:, None] - output.membrane) ** 2
-        per_seed = errors.sum(0) if case.loss == "sum" else errors.mean(0)
+        if output.membrane is None:
+            raise RuntimeError("train_case: the output layer did not keep its membrane, which the loss is of")
+        per_seed = trace_errors(output.membrane, target[:, None], case.loss)
         theta[k] = net.output.theta
         membrane[k], spikes[k] = output.membrane.detach(), output.spikes.detach()
         loss[k] = per_seed.detach()
