@@ -79,9 +79,9 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
         if not report:
             cells = plan(
                 paper,
-                protocols=[each.value for each in protocol or [a_protocol.paper]],
-                tasks=[each.value for each in task or a_task],
-                variants=[each.value for each in variant] if variant else VARIANTS,
+                protocols=_chosen(protocol or [a_protocol.paper]),
+                tasks=_chosen(task or a_task),
+                variants=_chosen(variant) if variant else VARIANTS,
                 ablations=ablations,
                 trials=trials,
                 ablation_trials=ablation_trials,
@@ -102,6 +102,11 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
 def _choice(name: str, values: Sequence[str]) -> Any:
     """Return the type of an option that must be one of `values`."""
     return StrEnum(name, {value: value for value in values})
+
+
+def _chosen(choices: Any) -> list[Any]:
+    """Return the plain values of an option that may be repeated."""
+    return [choice.value for choice in choices]
 
 
 def _train(paper: PaperTable, cells: Sequence["Cell"], out: Path, where: "torch.device", typed: str) -> None:
