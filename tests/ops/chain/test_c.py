@@ -15,16 +15,18 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bitspike import LIF, BinaryConv2d, BinaryLinear, LIFState, build, count_loss
-from bitspike.nn import StepBatchNorm2d, native
+from bitspike.nn import StepBatchNorm2d
 from bitspike.nn.block import Block
 from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.fast import c as fast_c
 from bitspike.nn.sharding import Shard, set_shard
 from bitspike.ops.chain import c as dense
+from bitspike.ops.dropout import c as dropout_c
 from bitspike.ops.dropout import reference as dropout
 from bitspike.ops.native import library
 from bitspike.ops.norm import c as norm
 from bitspike.ops.product import c as conv
-from bitspike.ops.product import packed
+from bitspike.ops.product.pack import pack
 
 pytestmark = pytest.mark.skipif(os.environ.get("BITSPIKE_NO_C") == "1", reason="no C compiler here")
 
@@ -126,8 +128,8 @@ def _in_c(monkeypatch):
 
         return must
 
-    monkeypatch.setattr(native, "dense_layer", of(native.dense_layer))
-    monkeypatch.setattr(native, "convolved", of(native.convolved))
+    monkeypatch.setattr(fast_c, "dense_layer", of(fast_c.dense_layer))
+    monkeypatch.setattr(fast_c, "convolved", of(fast_c.convolved))
 
 
 # ---- Dense layers
@@ -138,7 +140,7 @@ def _in_c(monkeypatch):
 @given(steps=st.integers(1, 9), batch=few, inputs_=sizes, outputs=sizes, bias=st.booleans(), seed=st.integers(0, 99))
 def test_a_dense_layer_is_its_modules(kind, keep_membrane, steps, batch, inputs_, outputs, bias, seed):
     block = dense_block(inputs_, outputs, bias=bias, seed=seed)
-    assert native.dense_layer(block, inputs(kind, steps, batch, inputs_), None, True) is not None
+    assert fast_c.dense_layer(block, inputs(kind, steps, batch, inputs_), None, True) is not None
     assert_same(block, inputs(kind, steps, batch, inputs_, seed=seed), keep_membrane=keep_membrane)
 
 
@@ -199,7 +201,7 @@ def test_threads_change_no_spike(threads):
     first=st.integers(0, 5),
 )  # fmt: skip
 def test_the_mask_is_that_of_the_definition(steps, batch, neurons, p, key, first):
-    got = packed.keep_mask((steps, batch, neurons), packed.draw(p, torch.tensor(key), 3, first * neurons))
+    got = dropout_c.keep_mask((steps, batch, neurons), dropout_c.draw(p, torch.tensor(key), 3, first * neurons))
     wanted = dropout.keep_mask((steps, batch, neurons), p, torch.tensor(key), 3, first)
     assert torch.equal(got.bool(), wanted)
 
@@ -290,7 +292,7 @@ def test_pools_that_do_not_fold_run_behind(pools):
 )
 def test_other_convolutions_run_by_their_modules(options):
     block, x = conv_block(2, 4, 3, [], **options), inputs("spikes", 3, 2, 2, 8, 8)
-    assert native.convolved(block, x) is None
+    assert fast_c.convolved(block, x) is None
     assert torch.equal(block(x).spikes, plain(block)(x).spikes)
 
 
@@ -360,17 +362,17 @@ def test_images_of_one_pixel_are_pytorchs_matter():
 @pytest.mark.parametrize("value", [-1.0, 0.5, 256.0, float("nan"), float("inf")])
 def test_what_is_not_a_small_whole_number_is_left_alone(value):
     x = inputs("counts", 3, 2, 70)
-    assert packed.pack(x, 70) is not None
+    assert pack(x, 70) is not None
     x[2, 1, 69] = value
-    assert packed.pack(x, 70) is None
+    assert pack(x, 70) is None
 
 
 def test_sums_that_float32_or_16_bits_cannot_hold_are_left_alone():
     spikes, counts = torch.ones(1, 1, 3), torch.full((1, 1, 3), 2.0)
-    assert packed.pack(spikes, 2**24 - 1) is not None
-    assert packed.pack(spikes, 2**24) is None
-    assert packed.pack(counts, 2**24 // 255) is not None
-    assert packed.pack(counts, 2**24 // 255 + 1) is None
+    assert pack(spikes, 2**24 - 1) is not None
+    assert pack(spikes, 2**24) is None
+    assert pack(counts, 2**24 // 255) is not None
+    assert pack(counts, 2**24 // 255 + 1) is None
     assert dense.pack_inputs(torch.ones(1, 1, 2**15 - 1), 1) is not None
     assert dense.pack_inputs(torch.ones(1, 1, 2**15), 1) is None
     images, kernels = torch.ones(1, 1, 1829, 4, 4), torch.ones(1, 1829, 3, 3)
@@ -400,8 +402,8 @@ def test_who_asks_for_the_modules_gets_them(monkeypatch, way):
     def forbidden(*args):
         raise AssertionError("ran in C")
 
-    monkeypatch.setattr(native, "dense_layer", forbidden)
-    monkeypatch.setattr(native, "convolved", forbidden)
+    monkeypatch.setattr(fast_c, "dense_layer", forbidden)
+    monkeypatch.setattr(fast_c, "convolved", forbidden)
     monkeypatch.setattr("bitspike.nn.norm.step_norm", forbidden)
     x = inputs("spikes", 12, 2, 2, 14, 14)
     with pytest.raises(AssertionError, match="ran in C"):
@@ -442,7 +444,7 @@ def test_hooks_are_called():
         block(x)
         assert len(seen) == 1
         handle.remove()
-        assert native.dense_layer(block, x, None, True) is not None
+        assert fast_c.dense_layer(block, x, None, True) is not None
     block, x, seen = conv_block(2, 3, 3, [nn.AvgPool2d(2)]), inputs("spikes", 3, 2, 2, 8, 8), []
     block.pools[0].register_forward_hook(lambda *args: seen.append(args))
     block(x)

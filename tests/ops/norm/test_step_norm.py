@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.ops.norm.averages import Averages
+from bitspike.ops.norm.reference import Averages
 from bitspike.ops.norm.torch import _fit_kernels, step_norm
 
 pytest.importorskip("triton")

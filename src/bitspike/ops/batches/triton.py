@@ -7,8 +7,8 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from bitspike.ops.batches.jitter import Jitter, levels
+from bitspike.ops.launch import on
 from bitspike.ops.loss import kernels
-from bitspike.ops.product.numbers import on
 
 
 def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
