@@ -24,6 +24,7 @@ from bitspike.config import (
     validated,
 )
 from bitspike.data.config import DataConfig
+from bitspike.experiments.removed import REMOVED, without_removed
 from bitspike.experiments.toml import IN_QUOTES, parse_toml, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
@@ -33,7 +34,7 @@ Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
 
 
-_PATHS = ("data.file", "data.test_file", "train.teacher")
+_PATHS = ("data.file", "data.test_file")
 
 
 class Rise(Config):
@@ -140,8 +141,12 @@ class Experiment(Config):
 
 
 def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str]) -> Experiment:
-    """Validated, with errors that name `where` and the field."""
-    return validated(Experiment, values, where)
+    """Return the experiment that `values` describe; errors name `where` they come from and the field.
+
+    Fields that were removed since are dropped if they are at their old defaults (see `removed.py`).
+    """
+    told = where if callable(where) else lambda problem: where
+    return validated(Experiment, without_removed(values, told), told)
 
 
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
@@ -235,7 +240,7 @@ def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
     known = known_keys(Experiment)
     if any(name.startswith(f"{key}.") for name in known):
         raise ValueError(f"--set {setting}: {key!r} is a table; set its fields, such as {key}.{_a_field(known, key)}")
-    if not any(key == name or key.startswith(f"{name}.") for name in known):
+    if not any(key == name or key.startswith(f"{name}.") for name in (*known, *REMOVED)):
         raise ValueError(f"--set {setting}: {_unknown(key, known)}")
     *path, last = key.split(".")
     table: Any = values
