@@ -6,7 +6,8 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 - `lif/`: the neurons' scan. `norm/`: batch norm. `dropout/`: dropout from a key. `product/`: weights times spikes.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.
 - `native/`: the one C extension. `launch.py`: what all Triton kernels share. `buffers.py`: recycled CPU memory.
-- `available.py`: whether kernels can run here. `checks.py`: checks of arguments. `first_order.py`, `saved.py`: autograd.
+- `available.py`: whether kernels can run here. `checks.py`: checks of arguments.
+- `first_order.py`, `saved.py`: what autograd functions with a hand-written backward pass share.
 """
 
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -519,13 +518,3 @@ def test_the_environment_forces_a_backend(ran, monkeypatch):
     # A call that names its backend keeps it.
     lif(torch.ones(2, 1, 3), backend="torch", **PLAIN)
     assert ran == ["reference", "torch"]
-
-
-@pytest.mark.parametrize("fault", ["truncated", "other interface"])
-def test_a_kernel_that_does_not_load_is_done_without(fault, monkeypatch, tmp_path):
-    file = tmp_path / "broken.so"
-    file.write_bytes(b"not a library")
-    origin = str(file) if fault == "truncated" else importlib.util.find_spec("bitspike.ops.native._native").origin
-    monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: SimpleNamespace(origin=origin))
-    monkeypatch.setattr(library, "_INTERFACE", -1)
-    assert library.library.__wrapped__() is None

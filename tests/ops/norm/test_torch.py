@@ -1,4 +1,4 @@
-"""Batch norm of all steps at once is T calls of F.batch_norm, by plain passes and in Triton's kernels."""
+"""Batch norm of all steps at once is the definition, by plain passes and in Triton's kernels."""
 
 import pytest
 import torch
