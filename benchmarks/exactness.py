@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 import bitspike
-from bitspike.nn import SpikingNetwork, fused
+from bitspike.nn import SpikingNetwork
 from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.fast import triton as fused
 
 RANDOM = [  # notation, input, steps (0: a static image), batch, settings
     ("7Conv3-AP2-13Conv3-AP2-52Dense10", (1, 16, 16), 0, 5, {"norm": "step", "theta": [0.6, 0.8, 1.5]}),

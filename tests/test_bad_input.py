@@ -643,7 +643,7 @@ def test_every_backend_refuses_what_is_not_finite(backend):
 
 
 def test_a_missing_kernel_says_why(monkeypatch):
-    monkeypatch.setattr("bitspike.ops.lif.c._library", lambda: None)
+    monkeypatch.setattr("bitspike.ops.native.library.library", lambda: None)
     with pytest.raises(ValueError, match=r"lif: backend 'c' cannot run.*missing or out of date.*use 'auto'"):
         run(backend="c")
 

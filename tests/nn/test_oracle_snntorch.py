@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from bitspike import LIFOutput, LIFState, SpikingNetwork, binarize, build, count_loss, lif
-from bitspike.ops.lif import c as lif_c
+from bitspike.ops.native.library import library
 from helpers.peers import (
     TALLY,
     VERSIONS,
@@ -37,7 +37,7 @@ from helpers.peers import (
 
 STEPS = 100
 GRADIENTS = 1e-5  # of the largest of a parameter
-BACKENDS = ("auto", "reference", "torch", *(("c",) if lif_c._library() else ()))
+BACKENDS = ("auto", "reference", "torch", *(("c",) if library() else ()))
 
 laws = settings(max_examples=6, deadline=None, derandomize=True)
 

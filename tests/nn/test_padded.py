@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from bitspike import build
-from bitspike.nn import BinaryConv2d, fused, native
+from bitspike.nn import BinaryConv2d
+from bitspike.nn.fast import c as fast_c
+from bitspike.nn.fast import triton as fused
 
 NETWORKS = {
     "padding": "4Conv3p1-AP2-6Conv3p1-AP2-24Dense5",
@@ -56,8 +58,8 @@ def test_the_layers_are_what_the_notation_says():
 @pytest.mark.parametrize("token", ["4Conv3p1", "4Conv3s2", "4Conv3p2s3"])
 def test_c_leaves_them_to_the_modules(token):
     block = build(token, SHAPE).layers[0]
-    assert native.convolved(block, batch("spikes")) is None
-    assert native.convolved(build("4Conv3", SHAPE).layers[0], batch("spikes")) is not None
+    assert fast_c.convolved(block, batch("spikes")) is None
+    assert fast_c.convolved(build("4Conv3", SHAPE).layers[0], batch("spikes")) is not None
 
 
 # ---- The fused chain, in Triton's interpreter or on a GPU

@@ -10,6 +10,7 @@ from torch import nn
 
 from bitspike import LIF, Adaptation, AdaptiveLIF, RecurrentLIF, Relax, ThresholdAnnealing, build, lif
 from bitspike.nn import BinaryConv2d, BinaryLinear
+from bitspike.nn.dropout import Dropout
 
 NAN, INF = float("nan"), float("inf")
 KINDS = {
@@ -185,6 +186,30 @@ def test_a_wrong_setting_of_a_synapse_is_refused_when_made_and_later(make, name,
     assert str(raised.value).startswith(f"{type(made).__name__}: {says}")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "error", "says"),
+    [
+        wrong("p", 2, ValueError, "p must be in [0, 1), but is 2.0; it is the share of the current dropped"),
+        wrong("p", 1.0, ValueError, "p must be in [0, 1), but is 1.0"),
+        wrong("p", -0.1, ValueError, "p must be in [0, 1), but is -0.1"),
+        wrong("p", NAN, ValueError, "p must be in [0, 1), but is nan"),
+        wrong("p", "0.5", TypeError, "p must be a number, but is '0.5'"),
+        wrong("p", None, TypeError, "p must be a number, but is None"),
+        wrong("p", True, TypeError, "p must be a number, but is True"),
+    ],
+)
+def test_a_wrong_share_of_dropout_is_refused_when_made_and_later(name, value, error, says):
+    block = build("30Dense20Dense5", dropout=0.25).layers[0]
+    for give in (lambda: Dropout(value), lambda: setattr(block.dropout, name, value)):
+        with pytest.raises(error) as raised:
+            give()
+        assert str(raised.value).startswith(f"Dropout: {says}")
+    assert block.dropout.p == 0.25
+    block.dropout.p = np.float32(0.5)
+    assert type(block.dropout.p) is float
+    assert block.dropout.p == 0.5
+
+
 def test_hardness_is_a_tensor_or_none():
     synapse = BinaryLinear(3, 2)
     for bad in (2.0, torch.ones(3), torch.tensor(2), "soft"):
@@ -237,7 +262,9 @@ def test_a_device_is_not_a_backend():
 
 @pytest.mark.parametrize(("rho", "strength"), [("0.9", 1.0), (0.9, None), (True, 1.0)])
 def test_an_adaptation_is_of_numbers(rho, strength):
-    with pytest.raises(TypeError, match=r"^Adaptation: (rho|strength) must be a number, but is a "):
+    with pytest.raises(
+        TypeError, match=r"^Adaptation: (rho|strength) must be a number, but is ('0.9', a str|None|True)$"
+    ):
         Adaptation(rho, strength)
 
 

@@ -1,7 +1,9 @@
-"""Memory that shows what a kernel did not write."""
+"""Memory that shows what a kernel did not write, and layers that must run in C."""
 
 import pytest
 import torch
+
+from helpers.layers import however_busy, in_c  # noqa: F401 (fixtures)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from bitspike.nn import StepBatchNorm2d
 from bitspike.ops import soften
 from bitspike.ops.chain import c as dense_kernels
 from bitspike.ops.native.library import library
-from bitspike.ops.norm.averages import Averages
+from bitspike.ops.norm.reference import Averages
 from bitspike.ops.norm.torch import step_norm
 from bitspike.ops.product.conv_pool import conv_pool
 from bitspike.ops.product.grouped import grouped_linear
@@ -224,7 +224,7 @@ def functions():
 
 
 def fused(kind):
-    from bitspike.nn import fused as chain
+    from bitspike.nn.fast import triton as chain
     from helpers.kernels import DEVICE
 
     if kind == "dropout":

@@ -19,7 +19,7 @@ from bitspike.experiments.assembly import Setting
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_trials
 from bitspike.experiments.schema import read_experiment, with_values
-from bitspike.ops.chain import aside
+from bitspike.ops.chain import side_stream
 from bitspike.train import iteration, together
 from bitspike.train.config import TrainConfig
 from bitspike.train.loop import Listener, Trainer
@@ -380,13 +380,13 @@ def test_without_one_they_follow_each_other(monkeypatch):
 
 def test_work_aside_is_beside_its_own_stream(monkeypatch):
     streams = Streams(monkeypatch, recording=True)
-    monkeypatch.setattr(aside, "_streams", {})
+    monkeypatch.setattr(side_stream, "_streams", {})
     device, seen = torch.device("cuda", 0), {}
     for name in ("a", "b", "a", "pool 2"):
         with streams.on(streams.named(name)):
-            work = aside.Aside(device)
+            work = side_stream.SideStream(device)
             work.join()  # nothing to wait for yet
-            with work.beside(torch.zeros(1)):
+            with work.queue(torch.zeros(1)):
                 seen.setdefault(name, []).append(streams.now.name)
             work.join()
             work.join()
@@ -395,7 +395,7 @@ def test_work_aside_is_beside_its_own_stream(monkeypatch):
         streams.log.clear()
     assert seen == {"a": ["pool 0"] * 2, "b": ["pool 1"], "pool 2": ["pool 3"]}
     for name in "cd":  # none is left: shared, but not its own
-        with streams.on(streams.named(name)), aside.Aside(device).beside(torch.zeros(1)):
+        with streams.on(streams.named(name)), side_stream.SideStream(device).queue(torch.zeros(1)):
             assert streams.now.name != name
 
 

@@ -215,7 +215,7 @@ class Frames(_Indexed):
     def _gathered(self, rows: Tensor) -> Tensor:
         """All samples at once, in uint8: on a GPU, so that nothing waits for it."""
         if fused_on_gpu(rows.device):
-            from bitspike.ops.batches.scatter_triton import scatter_counts
+            from bitspike.ops.batches.triton import scatter_counts
         else:
             from bitspike.ops.batches.scatter import scatter_counts
         size = torch.Size(self.shape).numel()

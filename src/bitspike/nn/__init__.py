@@ -2,6 +2,7 @@
 
 from bitspike.nn.block import Block
 from bitspike.nn.initial import initialize
+from bitspike.nn.kinds import NeuronLayer
 from bitspike.nn.network import Observed, SpikingNetwork, build
 from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
@@ -14,6 +15,7 @@ __all__ = [
     "BinaryLinear",
     "Block",
     "LIF",
+    "NeuronLayer",
     "Observed",
     "RecurrentLIF",
     "SharedBatchNorm2d",

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn import native, plain
 from bitspike.nn.dropout import Dropout
+from bitspike.nn.fast import c as fast_c
+from bitspike.nn.fast import plain
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
@@ -58,13 +59,13 @@ class Block(nn.Module):
         if isinstance(self.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
             if fast and steps is None:
-                whole = native.dense_layer(self, x, state, keep_membrane)
+                whole = fast_c.dense_layer(self, x, state, keep_membrane)
                 if whole is not None:
                     return whole
         current = self.pooled(x, fast=fast and steps is None, fold=reorders)
         if self.norm is not None:
             current = _normalized(self.norm, current, steps or 1, at_once=fast or reorders)
-        if self._drops():
+        if self._calls_dropout():
             if steps is not None:  # every step draws its own mask, so the current is constant no longer
                 current = current.expand(steps, *current.shape)
                 steps = None
@@ -73,34 +74,34 @@ class Block(nn.Module):
         return out
 
     def pooled(self, x: Tensor, *, fast: bool = False, fold: bool = False) -> Tensor:
-        """What synapse and pools make of the input; `fast`: in C, `fold`: with a pool in the kernel, if able."""
-        done = native.convolved(self, x) if fast else self._folded(x) if fold else None
+        """Return the current behind synapse and pools; `fast` asks for C, `fold` for a pool in the kernel, if able."""
+        done = fast_c.convolved(self, x) if fast else self._folded(x) if fold else None
         current, folded = (self.synapse(x), 0) if done is None else done
         for pool in self.pools[folded:]:
             current = per_step(pool, current)
         return current
 
     def _folded(self, x: Tensor) -> tuple[Tensor, int] | None:
-        """The current of a real convolution and of the one pool in it; None where the modules themselves must run."""
+        """Return the current of a real convolution with its first pool, and 1; None where the modules must run."""
         conv, pool = self.synapse, self.pools[0] if len(self.pools) else None
         size = None if pool is None else plain.average_size(pool)
         if size is None or plain.changed(conv, BinaryConv2d) or conv.binary or torch.is_autocast_enabled(x.device.type):
             return None
         assert isinstance(conv, BinaryConv2d)
         fits = all(n >= k + size - 1 for n, k in zip(x.shape[-2:], conv.kernel_size, strict=True))
-        if any(plain.unlike_convolution(conv)) or x.dim() not in (4, 5) or x.shape[-3] != conv.in_channels:
+        if plain.unlike_convolution(conv) or x.dim() not in (4, 5) or x.shape[-3] != conv.in_channels:
             return None
         if not fits or not x.numel():
             return None
         return per_step(lambda images: conv_pool(images, conv.weight, conv.bias, size), x), 1
 
-    def _drops(self) -> bool:
-        """Whether dropout is to be called: one that surely changes nothing is not, any other module in its place is."""
+    def _calls_dropout(self) -> bool:
+        """Return whether dropout must be called; one that surely changes nothing is not, other modules always are."""
         drop = self.dropout
         return type(drop) not in (Dropout, nn.Dropout) or (drop.p > 0 and drop.training)
 
     def _dropped(self, current: Tensor) -> Tensor:
-        """The dropout module's mask, from its key in one kernel where that can be."""
+        """Return what dropout leaves of the current, in one kernel where it draws from a key on a GPU."""
         drop = self.dropout
         key = None if plain.changed_dropout(drop) or drop.shard is not None else drop.key
         fits = current.dtype == torch.float32 and current.numel() > 0
@@ -114,7 +115,7 @@ class Block(nn.Module):
 
 
 def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) -> Tensor:
-    """What a batch norm makes of the current; any other module in its place is called as pools are."""
+    """Return what a batch norm makes of the current; any other module in its place is called as pools are."""
     if not isinstance(norm, (StepBatchNorm2d, SharedBatchNorm2d)):
         return per_step(norm, current)
     own = type(norm).forward is StepBatchNorm2d.forward
@@ -123,7 +124,7 @@ def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) 
 
 
 def _reorders(x: Tensor, backend: str) -> bool:
-    """Whether a layer whose neurons ask for `backend` may take its sums in another order than its modules: on a GPU."""
+    """Return whether a layer whose neurons ask for `backend` may sum in another order than its modules: on a GPU."""
     if not x.is_cuda or backend != "auto" or transformed():
         return False
     return (os.environ.get("BITSPIKE_BACKEND") or "auto") == "auto"

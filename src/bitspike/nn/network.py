@@ -9,19 +9,21 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn import fused
 from bitspike.nn.block import Block
 from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
+from bitspike.nn.dropout import as_share
+from bitspike.nn.fast import triton as fused
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
-from bitspike.nn.neurons import LIF, RecurrentLIF, SurrogateCenter, as_number
+from bitspike.nn.kinds import NeuronFactory, NeuronLayer, make_neurons, neuron_factory
+from bitspike.nn.neurons import LIF, SurrogateCenter
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse, require_shape
 from bitspike.nn.recording import Recording, SelfReporting, record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
-from bitspike.ops.checks import NotFiniteError, require_clip, require_steps, require_truth
+from bitspike.ops.checks import NotFiniteError, as_number, require_clip, require_steps, require_truth
 from bitspike.ops.lif.op import require_backend
 
 Norm = Literal["step", "shared"]
@@ -209,6 +211,7 @@ def build(
     learn_beta: bool = False,
     recurrent: bool = False,
     adaptation: Adaptation | None = None,
+    neuron: str | NeuronFactory = "lif",
     steps: int = 100,
     glances: int = 1,
     recompute: bool = False,
@@ -224,7 +227,9 @@ def build(
     "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
     ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
     layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
-    `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
+    `adaptation` adds adaptive thresholds. `neuron` is the kind of neurons: "lif", "recurrent" (as `recurrent=True`),
+    "adaptive", or a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a
+    `bitspike.nn.NeuronLayer`). `init` is PyTorch's ("torch", as the paper says) or the released code's
     ("released", the default of experiments: that code made the paper's figures).
     With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
     by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
@@ -249,22 +254,25 @@ def build(
     dropped = _per_layer("dropout", dropout, len(dense), "Dense layer")
     dropouts = dict(zip(dense, dropped, strict=True))
     for p in dropped or _per_layer("dropout", dropout, 1):
-        if not 0 <= p < 1:
-            raise ValueError(f"build: dropout must be in [0, 1), but is {p!r}; it is the share of the current dropped")
+        as_share("build", "dropout", p)
+    factory = neuron_factory(neuron, recurrent=recurrent)
+    made: list[LIF] = []
 
     def neurons(i: int, layer: Layer) -> LIF:
-        shared: dict[str, Any] = {
+        settings: dict[str, Any] = {
+            "beta": betas[i],
+            "theta": thetas[i],
             "slope": slopes[i],
             "surrogate": surrogate,
             "surrogate_center": surrogate_center,
             "learn_beta": learn_beta,
+            "neurons": layer.outputs if learn_beta and isinstance(layer, Dense) else None,
             "adaptation": adaptation,
             "backend": backend,
         }
-        if isinstance(layer, Dense) and recurrent and i != count - 1:
-            return RecurrentLIF(layer.outputs, betas[i], thetas[i], binary=binary, clip=clip, **shared)
-        each = layer.outputs if learn_beta and isinstance(layer, Dense) else None
-        return LIF(betas[i], thetas[i], neurons=each, **shared)
+        shape = layer.output if isinstance(layer, Conv) else (layer.outputs,)
+        made.append(make_neurons(factory, NeuronLayer(i, i == count - 1, shape, binary, clip, settings), made))
+        return made[-1]
 
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):

@@ -12,24 +12,13 @@ from torch import Tensor, nn
 
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.synapses import BINARY_CHECKS
+from bitspike.nn.thresholds import as_theta, as_threshold, no_gradient
 from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate, binarize, lif
-from bitspike.ops.checks import require_truth
+from bitspike.ops.checks import as_number, as_positive, require_truth
 from bitspike.ops.lif.op import require_adaptation, require_backend
 from bitspike.ops.lif.surrogate import require_surrogate
 
 SurrogateCenter = Literal["initial", "current"]
-
-
-def as_number(where: str, name: str, value: object) -> float:
-    """A Python float from any real number, NumPy's and one-element tensors among them."""
-    if not isinstance(value, (str, bytes, bool)):
-        try:
-            return float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, RuntimeError):
-            pass
-    if isinstance(value, Tensor):
-        raise ValueError(f"{where}: {name} must be one number, but is a tensor of shape {list(value.shape)}")
-    raise TypeError(f"{where}: {name} must be a number, but is {value!r}")
 
 
 def _at_least_float32() -> torch.dtype:
@@ -41,64 +30,12 @@ def _shown(value: Tensor) -> str:
     return "?" if value.is_meta else f"{value.item():.4g}"
 
 
-def _positive(where: str, name: str, value: object) -> float:
-    """A finite number > 0 as a Python float."""
-    number = as_number(where, name, value)
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(f"{where}: {name} must be a finite number > 0, but is {number!r}")
-    return number
-
-
 def _require_center(where: str, value: object) -> None:
     if not isinstance(value, str) or value not in ("initial", "current"):
         raise ValueError(
             f"{where}: surrogate_center must be 'initial' (the paper) or 'current' (the released code), "
             f"but is {value!r}"
         )
-
-
-def _no_gradient(where: str, name: str) -> TypeError:
-    return TypeError(
-        f"{where}: {name} cannot be learnt: thresholds follow a schedule and get no gradient; "
-        f"set a number or a tensor without grad, anneal it with ThresholdAnnealing, or learn the decay, learn_beta=True"
-    )
-
-
-def _threshold(layer: LIF, name: str, value: object) -> Tensor:
-    """What a threshold becomes: a number is written into its buffer, a tensor (one a neuron, perhaps) replaces it."""
-    where = type(layer).__name__
-    if isinstance(value, nn.Parameter) or (isinstance(value, Tensor) and value.requires_grad):
-        raise _no_gradient(where, name)
-    if isinstance(value, Tensor):
-        _require_threshold(where, name, value, layer.neuron_shape())
-        return value.to(torch.promote_types(value.dtype, torch.float32))  # half precision is too coarse to anneal
-    return layer.get_buffer(name).fill_(_positive(where, name, value))
-
-
-def _require_threshold(where: str, name: str, value: Tensor, neurons: torch.Size) -> None:
-    """Real numbers > 0 that fit the layer's neurons, where it knows them; values are not looked at on a GPU."""
-    if not value.is_floating_point():
-        raise TypeError(f"{where}: {name} must be floating point, but has dtype {value.dtype}; call .float() first")
-    try:
-        torch.broadcast_shapes(value.shape, neurons)
-    except RuntimeError:
-        raise ValueError(
-            f"{where}: {name} of shape {list(value.shape)} does not fit neurons of shape {list(neurons)}; "
-            "give a number or one value per neuron"
-        ) from None
-    if value.device.type == "cpu" and (bad := ~((value > 0) & value.isfinite())).any():
-        raise ValueError(
-            f"{where}: {name} must be finite and > 0, but is {value[bad].flatten()[0].item():g}; "
-            "a threshold of 0 or less fires at rest"
-        )
-
-
-def _theta(layer: LIF, value: object) -> Tensor:
-    """The new threshold; a surrogate whose center is "current" goes with it."""
-    theta = _threshold(layer, "theta", value)
-    if layer.surrogate_center == "current":
-        layer.theta_grad = value.clone() if isinstance(value, Tensor) else value  # type: ignore[assignment]
-    return theta
 
 
 def _fixed_beta(layer: LIF, value: object) -> object:
@@ -124,10 +61,10 @@ class LIF(Checked):
     theta: Tensor
     theta_grad: Tensor
     checks: ClassVar[Mapping[str, Check]] = {
-        "theta": _theta,
-        "theta_grad": lambda layer, value: _threshold(layer, "theta_grad", value),
+        "theta": as_theta,
+        "theta_grad": lambda layer, value: as_threshold(layer, "theta_grad", value),
         "beta": _fixed_beta,
-        "slope": lambda layer, value: _positive(type(layer).__name__, "slope", value),
+        "slope": lambda layer, value: as_positive(type(layer).__name__, "slope", value),
         "surrogate": setting(require_surrogate),
         "surrogate_center": setting(_require_center),
         "adaptation": setting(require_adaptation),
@@ -155,7 +92,7 @@ class LIF(Checked):
         self.surrogate_center: SurrogateCenter = surrogate_center
         self.adaptation = adaptation
         self.backend: Backend = backend
-        theta = _positive(name, "theta", theta)
+        theta = as_positive(name, "theta", theta)
         for buffer in ("theta", "theta_grad"):
             self.register_buffer(buffer, torch.tensor(theta, dtype=_at_least_float32()))
         self._own_beta(beta, learn_beta, neurons)
@@ -214,20 +151,20 @@ class LIF(Checked):
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """As any module's, but a threshold is no parameter."""
         if name in ("theta", "theta_grad"):
-            raise _no_gradient(type(self).__name__, name)
+            raise no_gradient(type(self).__name__, name)
         super().register_parameter(name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """As any module's; a threshold that is there already is checked as one that is assigned."""
         if name in ("theta", "theta_grad") and name in self._buffers:
-            tensor = _threshold(self, name, tensor)
+            tensor = as_threshold(self, name, tensor)
         super().register_buffer(name, tensor, persistent)
 
     @torch.no_grad()
     def set_theta(self, theta: float, *, initial: float) -> None:
         """Write the threshold in place; the surrogate goes to `initial`, or follows if its center is "current"."""
         name = type(self).__name__
-        theta, initial = _positive(name, "theta", theta), _positive(name, "initial", initial)
+        theta, initial = as_positive(name, "theta", theta), as_positive(name, "initial", initial)
         self.theta.fill_(theta)
         self.theta_grad.fill_(theta if self.surrogate_center == "current" else initial)
 

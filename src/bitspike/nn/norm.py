@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
@@ -13,8 +10,9 @@ from bitspike.nn.synapses import per_step, require_images
 from bitspike.ops.available import transformed
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.native import library
-from bitspike.ops.norm.averages import Averages
+from bitspike.ops.norm import reference
 from bitspike.ops.norm.c import step_norm as step_norm_c
+from bitspike.ops.norm.reference import Averages, contiguous_norm
 from bitspike.ops.norm.torch import step_norm
 
 
@@ -26,7 +24,7 @@ class _BatchNorm(nn.BatchNorm2d):
     def _pytorchs(self, x: Tensor) -> Tensor:
         """PyTorch's batch norm, with time as a part of the batch."""
         forward = super().forward
-        return _contiguous(lambda images: per_step(forward, images), x)
+        return contiguous_norm(lambda images: per_step(forward, images), x)
 
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
         """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; S moves of the running averages.
@@ -71,35 +69,31 @@ class StepBatchNorm2d(_BatchNorm):
         if self.shard is not None:
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
-        if x.dim() == 4:
-            return self._normalize(x, 1 - (1 - momentum) ** steps, steps)
-        if not plain and (out := self._at_once(x, momentum)) is not None:
-            return out
-        return torch.stack([self._normalize(step, momentum, 1) for step in x.unbind()])
-
-    def _at_once(self, x: Tensor, momentum: float) -> Tensor | None:
-        """All steps in one call; None where only the loop over them will do, which also says what is wrong."""
-        if not self.affine:
-            return None
         averages = Averages(self.running_mean, self.running_var, momentum)
-        out = None
-        if transformed() or not all(average is None or average.is_contiguous() for average in averages[:2]):
-            return None  # kernels write averages that lie in a row
+        count = self.num_batches_tracked
+        if x.dim() == 4:
+            moved = averages._replace(momentum=1 - (1 - momentum) ** steps)
+            return reference.image_norm(x, self.weight, self.bias, moved, self.eps, count, steps)
+        if not plain and (out := self._at_once(x, averages)) is not None:
+            if count is not None:
+                count.add_(len(x))
+            return out
+        return reference.step_norm(x, self.weight, self.bias, averages, self.eps, count)
+
+    def _at_once(self, x: Tensor, averages: Averages) -> Tensor | None:
+        """Normalize all steps in one call; None where only the plain definition will do, which also says what is wrong.
+
+        Kernels write averages that lie in a row.
+        """
+        if not self.affine or transformed() or not all(a is None or a.is_contiguous() for a in averages[:2]):
+            return None
         if library.usable(x):
             parts = (self.weight, self.bias, self.running_mean, self.running_var)
             if all(part is None or is_ordinary(part, (self.num_features,), x.device) for part in parts):
-                out = step_norm_c(x, self.weight, self.bias, averages, self.eps)
+                return step_norm_c(x, self.weight, self.bias, averages, self.eps)
         elif _parallel(x) and x[0].numel() > self.num_features:
-            out = step_norm(x, self.weight, self.bias, averages, self.eps)
-        if out is not None and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(len(x))
-        return out
-
-    def _normalize(self, x: Tensor, momentum: float, steps: int) -> Tensor:
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(steps)
-        parameters = (self.running_mean, self.running_var, self.weight, self.bias)
-        return _contiguous(lambda images: F.batch_norm(images, *parameters, True, momentum, self.eps), x)
+            return step_norm(x, self.weight, self.bias, averages, self.eps)
+        return None
 
 
 class SharedBatchNorm2d(_BatchNorm):
@@ -115,15 +109,6 @@ class SharedBatchNorm2d(_BatchNorm):
             whole = x if x.dim() == 5 else x[None]
             return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
         return self._pytorchs(x)
-
-
-def _contiguous(norm: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`norm(x)`, whose input and incoming gradient are contiguous.
-
-    Where one of them is a single image whose channels lie side by side, PyTorch's gradient is wrong (torch 2.13, CPU).
-    The view makes the gradient contiguous as it passes: to become one row, it is copied.
-    """
-    return norm(x.contiguous()).flatten().view(x.shape)
 
 
 def _parallel(x: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""What ops require of their arguments; each failure is one line: where, the rule, what came, what to do."""
+"""Checks of arguments. Each error is one line: where, the rule, what came, what to do."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from torch import Tensor
 from bitspike.ops.available import transformed
 
 
+class NotFiniteError(ValueError):
+    """A current, a membrane or a learnt decay holds NaN or infinity: training has diverged, or the input is bad."""
+
+
 def require_steps(where: str, steps: int) -> None:
-    """A whole number >= 1."""
+    """Raise unless `steps` is a whole number >= 1."""
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
         raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
 
 
 def require_current(current: Tensor, steps: int | None) -> None:
-    """A floating-point [T, B, ...], or one step with the number of steps it is fed for."""
+    """Raise unless `current` is floating point, `[T, B, ...]` or one step with the number of steps it is fed for."""
     if not isinstance(current, Tensor):
         raise TypeError(f"lif: current must be a torch.Tensor, but is a {type(current).__name__}")
     if not current.is_floating_point():
@@ -43,13 +47,13 @@ def require_current(current: Tensor, steps: int | None) -> None:
 
 
 def require_device(name: str, value: Tensor, device: torch.device) -> None:
-    """On the current's device."""
+    """Raise unless `value` is on the current's device."""
     if value.device != device:
         raise ValueError(f"lif: {name} is on {value.device} but current on {device}; move one to the other's device")
 
 
 def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A float or tensor as a tensor of `dtype` on `device` that broadcasts to one step's `shape`."""
+    """Return a float or tensor as a tensor of `dtype` on `device` that broadcasts to one step's `shape`."""
     if isinstance(value, Tensor):
         if value.dim() > 0:
             require_device(name, value, device)
@@ -71,24 +75,34 @@ def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.
 
 
 def hidden(values: Tensor) -> bool:
-    """Whether values cannot be looked at: on a GPU that waits for the device, under torch.func there are none."""
+    """Return whether values are out of sight: on a GPU a look waits for the device, under torch.func there are none."""
     return values.is_cuda or values.is_meta or transformed()
 
 
 def require_beta(beta: Tensor) -> None:
-    """Decays in [0, 1]; values are looked at where that can be."""
+    """Raise unless decays are in [0, 1]; values are looked at where that can be.
+
+    A NaN is a NotFiniteError: training that diverged makes one of a learnt beta, and training loops look for that.
+    """
     if hidden(beta):
         return
     bad = ~((beta >= 0) & (beta <= 1))
-    if bad.any():
-        raise ValueError(
-            f"lif: beta must be in [0, 1], but is {beta[bad].flatten()[0].item():g}; "
-            "it is the share of the membrane kept per step"
+    if not bad.any():
+        return
+    missing = int(beta.isnan().sum())
+    if missing and beta.requires_grad:
+        raise NotFiniteError(
+            f"lif: the learnt beta must be finite, but {missing} of {beta.numel()} values are not; "
+            "look for a diverged training upstream"
         )
+    raise (NotFiniteError if missing else ValueError)(
+        f"lif: beta must be in [0, 1], but is {beta[bad].flatten()[0].item():g}; "
+        "it is the share of the membrane kept per step"
+    )
 
 
 def require_theta(name: str, theta: Tensor) -> None:
-    """Thresholds > 0 and without gradient; values are looked at where that can be."""
+    """Raise unless thresholds are > 0 and without gradient; values are looked at where that can be."""
     if theta.requires_grad:
         raise ValueError(
             f"lif: {name} must not require grad: thresholds follow a schedule and get no gradient; "
@@ -104,28 +118,36 @@ def require_theta(name: str, theta: Tensor) -> None:
         )
 
 
-def require_real(where: str, name: str, value: object) -> None:
-    """A number: a float, a whole one, or NumPy's."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{where}: {name} must be a number, but is a {type(value).__name__}: {value!r}")
+def as_number(where: str, name: str, value: object) -> float:
+    """Return any real number as a Python float: also NumPy's numbers and tensors of one element."""
+    if not isinstance(value, (str, bytes, bool)):
+        try:
+            return float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, RuntimeError):
+            pass
+    if isinstance(value, Tensor):
+        raise ValueError(f"{where}: {name} must be one number, but is a tensor of shape {list(value.shape)}")
+    kind = "" if value is None or isinstance(value, bool) else f", a {type(value).__name__}"
+    raise TypeError(f"{where}: {name} must be a number, but is {value!r}{kind}")
 
 
-def require_number(where: str, name: str, value: float) -> None:
-    """A finite number > 0."""
-    require_real(where, name, value)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{where}: {name} must be a finite number > 0, but is {value!r}")
+def as_positive(where: str, name: str, value: object) -> float:
+    """Return a finite number > 0 as a Python float."""
+    number = as_number(where, name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{where}: {name} must be a finite number > 0, but is {number!r}")
+    return number
 
 
 def require_truth(where: str, name: str, value: object) -> None:
-    """True or False, NumPy's too: any word, "no" among them, would count as true."""
+    """Raise unless `value` is True or False (NumPy's too): any word, "no" among them, would count as true."""
     of_numpy = (getattr(value, "dtype", None), getattr(value, "shape", None)) == (bool, ())
     if not isinstance(value, bool) and not of_numpy:
         raise TypeError(f"{where}: {name} must be True or False, but is {value!r}")
 
 
 def require_clip(where: str, clip: float | None) -> None:
-    """A number > 0, or None."""
+    """Raise unless `clip` is a number > 0 or None."""
     if clip is None:
         return
     if isinstance(clip, bool) or not isinstance(clip, Real):
@@ -135,7 +157,7 @@ def require_clip(where: str, clip: float | None) -> None:
 
 
 def require_recurrent(recurrent: Tensor | None, shape: torch.Size, device: torch.device) -> None:
-    """A square matrix for the neurons of the last dimension, behind at least one of batch."""
+    """Raise unless `recurrent` is None or a square matrix for the neurons of the last of several dimensions."""
     if recurrent is None:
         return
     if not isinstance(recurrent, Tensor):
@@ -153,7 +175,7 @@ def require_recurrent(recurrent: Tensor | None, shape: torch.Size, device: torch
 
 
 def require_state(name: str, value: Tensor | None, shape: torch.Size, device: torch.device) -> None:
-    """A part of a state, of the shape of one step, beside the current."""
+    """Raise unless `value`, a part of a state, has the shape of one step and the current's device."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"lif: state.{name} must be a tensor, but is {value!r}; pass the `state` of an earlier output, "
@@ -168,7 +190,7 @@ def require_state(name: str, value: Tensor | None, shape: torch.Size, device: to
 
 
 def is_ordinary(value: object, shape: tuple[int, ...], device: torch.device) -> bool:
-    """Whether compiled kernels may read `value`: a float32 tensor of `shape`, on `device`, and no subclass of one."""
+    """Return whether compiled kernels may read `value`: a float32 tensor of `shape` on `device`, and no subclass."""
     return (
         (type(value) is Tensor or type(value) is torch.nn.Parameter)
         and value.dtype == torch.float32
@@ -176,10 +198,6 @@ def is_ordinary(value: object, shape: tuple[int, ...], device: torch.device) -> 
         and value.device == device
         and value.layout == torch.strided
     )
-
-
-class NotFiniteError(ValueError):
-    """A current holds NaN or infinity."""
 
 
 def explain_not_finite(current: Tensor, static: bool, recurrent: Tensor | None) -> NoReturn:

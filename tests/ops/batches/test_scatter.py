@@ -10,7 +10,7 @@ from bitspike.ops.batches.scatter import scatter_counts
 from helpers.frames import dense
 
 pytest.importorskip("triton")
-from bitspike.ops.batches import scatter_triton
+from bitspike.ops.batches import triton
 from helpers.interpreter import mend
 
 mend()
@@ -20,9 +20,9 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture(autouse=True, scope="module")
 def _small_blocks():
     """Blocks that a few dozen events fill more than once."""
-    true, scatter_triton._BLOCK = scatter_triton._BLOCK, 16
+    true, triton._EVENTS = triton._EVENTS, 16
     yield
-    scatter_triton._BLOCK = true
+    triton._EVENTS = true
 
 
 def arguments(frames, rows):
@@ -46,7 +46,7 @@ def test_a_batch_is_the_dense_tensor_time_first(samples, steps, shape, seed, den
     rows = torch.tensor(rows) % samples
     call = arguments(frames_from_dense(values, torch.arange(samples)), rows)
     wanted = values[rows].transpose(0, 1).flatten(2).to(DEVICE, torch.uint8)
-    for scatter in (scatter_counts, scatter_triton.scatter_counts):
+    for scatter in (scatter_counts, triton.scatter_counts):
         out = scatter(*call, pad=pad)
         assert (out.dtype, out.shape[:2], out.shape[2] % pad) == (torch.uint8, wanted.shape[:2], 0)
         assert 0 <= out.shape[2] - wanted.shape[2] < pad
@@ -62,7 +62,7 @@ def test_selected_samples_of_different_lengths_in_any_order():
     values[3, 5, 8] = 1
     chosen = frames_from_dense(values, torch.arange(4)).select(torch.tensor([3, 1, 0, 2]))
     call = arguments(chosen, torch.tensor([2, 3, 0, 1, 1]))
-    ours = scatter_triton.scatter_counts(*call, pad=4)
+    ours = triton.scatter_counts(*call, pad=4)
     assert torch.equal(ours, scatter_counts(*call, pad=4))
     assert torch.equal(ours[..., :9].cpu(), values[[0, 2, 3, 1, 1]].transpose(0, 1).to(torch.uint8))
 
@@ -70,7 +70,7 @@ def test_selected_samples_of_different_lengths_in_any_order():
 def test_no_samples_and_no_events():
     silent = frames_from_dense(torch.zeros(2, 3, 4, dtype=torch.long), torch.arange(2))
     for rows, batch in ((torch.tensor([1, 0]), 2), (torch.tensor([], dtype=torch.long), 0)):
-        for scatter in (scatter_counts, scatter_triton.scatter_counts):
+        for scatter in (scatter_counts, triton.scatter_counts):
             out = scatter(*arguments(silent, rows))
             assert out.shape == (3, batch, 4)
             assert not out.any()
@@ -82,10 +82,10 @@ def test_no_samples_and_no_events():
 def test_a_real_size_without_waiting():
     values = dense(40, 333, (700,), density=0.03)
     call = arguments(frames_from_dense(values, torch.arange(40)), torch.arange(39, 7, -1))
-    scatter_triton.scatter_counts(*call, pad=16)
+    triton.scatter_counts(*call, pad=16)
     try:
         torch.cuda.set_sync_debug_mode("error")
-        ours = scatter_triton.scatter_counts(*call, pad=16)
+        ours = triton.scatter_counts(*call, pad=16)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert torch.equal(ours, scatter_counts(*call, pad=16))

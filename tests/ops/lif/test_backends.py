@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +14,7 @@ from bitspike.ops.lif import reference as lif_reference
 from bitspike.ops.lif import torch as lif_torch
 from bitspike.ops.lif import triton as lif_triton
 from bitspike.ops.lif.surrogate import GRADS
+from bitspike.ops.native import library
 from helpers.lif import assert_same_outputs, calls, draw
 
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
@@ -99,7 +99,7 @@ def wired_calls(draw_one):
 def test_the_c_kernel_is_here():
     if os.environ.get("BITSPIKE_NO_C") == "1":
         pytest.skip("BITSPIKE_NO_C=1")
-    assert lif_c._library() is not None, "not compiled; set BITSPIKE_NO_C=1 where there is no C compiler"
+    assert library.library() is not None, "not compiled; set BITSPIKE_NO_C=1 where there is no C compiler"
 
 
 @given(call=calls())
@@ -505,7 +505,7 @@ def test_auto_is_c_where_it_applies_and_pytorch_elsewhere(ran):
 
 
 def test_auto_works_without_the_compiled_part(ran, monkeypatch):
-    monkeypatch.setattr(lif_c, "_library", lambda: None)
+    monkeypatch.setattr(library, "library", lambda: None)
     out = lif(torch.ones(2, 1, 3), **PLAIN)
     assert ran == ["torch"]
     assert out.spikes.tolist() == [[[1, 1, 1]], [[0, 0, 0]]]
@@ -518,13 +518,3 @@ def test_the_environment_forces_a_backend(ran, monkeypatch):
     # A call that names its backend keeps it.
     lif(torch.ones(2, 1, 3), backend="torch", **PLAIN)
     assert ran == ["reference", "torch"]
-
-
-@pytest.mark.parametrize("fault", ["truncated", "other interface"])
-def test_a_kernel_that_does_not_load_is_done_without(fault, monkeypatch, tmp_path):
-    file = tmp_path / "broken.so"
-    file.write_bytes(b"not a library")
-    origin = str(file) if fault == "truncated" else importlib.util.find_spec("bitspike.ops.native._native").origin
-    monkeypatch.setattr(lif_c.importlib.util, "find_spec", lambda name: SimpleNamespace(origin=origin))
-    monkeypatch.setattr(lif_c, "_INTERFACE", -1)
-    assert lif_c._library.__wrapped__() is None

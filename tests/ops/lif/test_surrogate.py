@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bitspike import LIF, AdaptiveLIF, RecurrentLIF, build, lif
 from bitspike.experiments.schema import NetConfig
-from bitspike.nn import native
+from bitspike.nn.fast import c as fast_c
 from bitspike.ops import arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
 from bitspike.ops.chain import c as dense
 from bitspike.ops.lif import c as lif_c
@@ -21,7 +21,7 @@ from bitspike.ops.lif.surrogate import CODES, GRADS, Surrogate
 from bitspike.ops.native import library
 from helpers.peers import snntorch
 
-OPS = Path(lif_c.__file__).parent
+FOLDER = Path(lif_c.__file__).parent
 
 # The formulas once more, in Python's numbers: x = slope * (u - center).
 DEFINITIONS = {
@@ -72,29 +72,26 @@ def test_it_is_its_formula_and_one_at_the_center(surrogate, u, center, slope):
 def test_every_list_of_surrogates_is_the_table():
     assert tuple(GRADS) == get_args(Surrogate) == tuple(DEFINITIONS)
     assert tuple(GRADS) == get_args(NetConfig.model_fields["surrogate"].annotation)
-    (names,) = re.findall(r"enum \{ ([A-Z_, ]+), SURROGATES \};", (OPS / "cpu/scan.h").read_text())
+    (names,) = re.findall(r"enum \{ ([A-Z_, ]+), SURROGATES \};", (FOLDER / "scan.h").read_text())
     assert {name.lower(): code for code, name in enumerate(names.split(", "))} == CODES
-    cases = re.findall(r"case ([A-Z_]+):\s+WALK_BACK_BY\(\1\)", (OPS / "cpu/scan.h").read_text())
+    cases = re.findall(r"case ([A-Z_]+):\s+WALK_BACK_BY\(\1\)", (FOLDER / "scan.h").read_text())
     assert {"FAST_SIGMOID", *cases} == set(names.split(", "))  # which is the default
-    assert set(re.findall(r'SURROGATE == "(\w+)"', (OPS / "surrogate_triton.py").read_text())) == set(GRADS)
+    assert set(re.findall(r'SURROGATE == "(\w+)"', (FOLDER / "kernels_surrogate.py").read_text())) == set(GRADS)
 
 
-@pytest.mark.parametrize(("module", "load", "native"), [
-    (lif_c, lif_c._library, "bitspike.ops.native._native"), (library, library.library, "bitspike.ops.native._native")
-])  # fmt: skip
-def test_kernels_built_before_a_surrogate_was_added_are_done_without(module, load, native, monkeypatch):
+def test_kernels_built_before_a_surrogate_was_added_are_done_without(monkeypatch):
     # They would have taken its number for the fast sigmoid's.
-    if load() is None:
+    if library.library() is None:
         pytest.skip("no compiled kernels")
-    monkeypatch.setattr(module, "CODES", CODES | {"another": len(CODES)})
-    assert load.__wrapped__() is None
+    monkeypatch.setattr(library, "CODES", CODES | {"another": len(CODES)})
+    assert library.library.__wrapped__() is None
 
 
 @pytest.mark.parametrize("slope", [0.5, 25.0, 1e4, 1e38])
 @pytest.mark.parametrize("backend", ["reference", "torch", "c"])
 @pytest.mark.parametrize("surrogate", GRADS)
 def test_every_backend_has_the_formula_near_and_far(surrogate, backend, slope):
-    if backend == "c" and lif_c._library() is None:
+    if backend == "c" and library.library() is None:
         pytest.skip("no compiled kernels")
     away = torch.tensor([0.0, 0.25, 0.9, 1, 2, 10, 40, 86.5, 87.5, 88, 104, 1e3, 1e20, 3e38]) / slope
     u = torch.cat([3.0 + away, 3.0 - away]).clamp(-3e38, 3e38).expand(1, 1, -1).clone().requires_grad_()
@@ -209,9 +206,9 @@ def test_a_layer_hands_its_shape_to_the_op(kind):
 @pytest.mark.parametrize("surrogate", [name for name in GRADS if name != "fast_sigmoid"])
 @pytest.mark.parametrize(("notation", "shape"), [("40-30-10", (40,)), ("4Conv3-AP2-36Dense10", (1, 8, 8))])
 def test_layers_in_c_have_the_gradients_of_the_modules(notation, shape, surrogate, monkeypatch):
-    in_c, true = [], native.dense_layer
+    in_c, true = [], fast_c.dense_layer
     monkeypatch.setattr(dense, "BUSY", 1e9)  # however many fire
-    monkeypatch.setattr(native, "dense_layer", lambda *given: in_c.append(true(*given)) or in_c[-1])
+    monkeypatch.setattr(fast_c, "dense_layer", lambda *given: in_c.append(true(*given)) or in_c[-1])
     x = (torch.rand(9, 3, *shape) < 0.2).float()
     found = []
     for backend in ("auto", "reference"):

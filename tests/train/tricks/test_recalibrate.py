@@ -12,7 +12,7 @@ from bitspike.experiments.assembly import Setting
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
-from bitspike.nn import fused
+from bitspike.nn.fast import triton as fused
 from bitspike.train.tricks import recalibrate as module
 from bitspike.train.tricks.recalibrate import calibration_rows, recalibrate
 from helpers import runs

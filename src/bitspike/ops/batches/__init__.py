@@ -1,1 +1,6 @@
-"""Batches of training samples: gathered, scattered from events, jittered."""
+"""Batches of training samples, put together on the device where they are used.
+
+- `scatter.py`: the definition of a batch of binned events.
+- `jitter.py`: the definition of training images that are moved and made brighter or darker.
+- `triton.py`, `kernels.py`: both on a GPU, one kernel each, and what an iteration counts.
+"""

@@ -1,14 +1,11 @@
-"""Batches of binned events from lists of their full bins: the plain definition."""
+"""The plain definition of a batch of binned events: made from lists of the bins that hold something."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-
-def padded(size: int, pad: int) -> int:
-    """The least multiple of `pad` that is not below `size`."""
-    return -(-size // pad) * pad
+from bitspike.ops.product.geometry import padded
 
 
 def scatter_counts(
@@ -22,7 +19,7 @@ def scatter_counts(
     longest: int,
     pad: int = 1,
 ) -> Tensor:
-    """Counts `[steps, batch, size]` in uint8 of the samples `rows`, `size` padded with zeros to a multiple of `pad`.
+    """Return counts `[steps, batch, size]` in uint8 of the samples `rows`; `size` is padded to a multiple of `pad`.
 
     Sample i is the `lengths[i]` bins from `starts[i]` on, of which none holds more than `longest`: `index` (int32) is
     `t * size + position`, no place twice in a sample, and `count` (uint8) what is there. Nothing waits for the device.

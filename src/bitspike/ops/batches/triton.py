@@ -1,4 +1,4 @@
-"""What an iteration takes from its samples and notes down, one kernel each."""
+"""The Triton twins of batches: events scattered, images gathered, and what an iteration counts; one kernel each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import torch
 from torch import Tensor
 from triton import next_power_of_2
 
+from bitspike.ops.batches import kernels
 from bitspike.ops.batches.jitter import Jitter, levels
-from bitspike.ops.loss import kernels
-from bitspike.ops.product.numbers import on
+from bitspike.ops.launch import on
+from bitspike.ops.product.geometry import padded
+
+_EVENTS = 512  # a program of scatter_counts
 
 
 def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
@@ -46,3 +49,26 @@ def gather_images(
                 CONTRAST=jitter.contrast > 0, BLOCK=1024,
             )  # fmt: skip
     return images, chosen
+
+
+def scatter_counts(
+    index: Tensor,
+    count: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    rows: Tensor,
+    steps: int,
+    size: int,
+    longest: int,
+    pad: int = 1,
+) -> Tensor:
+    """Return what the definition in scatter.py returns, bit for bit: counts `[steps, batch, size]` in uint8."""
+    batch, width, rows = len(rows), padded(size, pad), rows.contiguous()
+    out = torch.zeros(steps, batch, width, dtype=torch.uint8, device=index.device)
+    grid = (batch, -(-longest // _EVENTS))
+    if batch and longest:
+        with on(index):
+            kernels._scatter_kernel[grid](
+                index, count, starts, lengths, rows, out, batch, size, width, steps, BLOCK=_EVENTS
+            )
+    return out

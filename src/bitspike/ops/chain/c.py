@@ -10,12 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitspike.ops.buffers import float32, pool
+from bitspike.ops.dropout.c import Draw
 from bitspike.ops.first_order import first_order
 from bitspike.ops.lif import LIFOutput, LIFState
-from bitspike.ops.lif.c import CGradients, CScan, Form, address, describe, threads
+from bitspike.ops.lif.c import CGradients, CScan, Form, describe, threads
 from bitspike.ops.lif.surrogate import Surrogate
-from bitspike.ops.native.library import kernels, succeed
-from bitspike.ops.product.packed import Draw, Packed, pack
+from bitspike.ops.native.library import COUNT, NUMBER, POINTER, address, declare, kernels, succeed
+from bitspike.ops.product.pack import Packed, pack
 from bitspike.ops.saved import saved_tensors
 
 _SHORT = 2**15 - 1  # signs that the kernel's 16 bits add up
@@ -34,6 +35,12 @@ class _CDense(ctypes.Structure):
         ("draw", Draw),
         ("scale", ctypes.c_float),
     )
+
+
+declare("dense_weight", POINTER, COUNT, COUNT, COUNT, NUMBER, POINTER)
+declare("dense_forward", POINTER, NUMBER, POINTER, POINTER, POINTER)
+declare("dense_backward", POINTER, NUMBER, ctypes.POINTER(CGradients), COUNT, POINTER, POINTER)
+declare("dense_gradient", POINTER, COUNT, COUNT, COUNT, COUNT, NUMBER, POINTER)
 
 
 class Mask(NamedTuple):

@@ -1,6 +1,6 @@
 /* A dense layer on spikes: current = sum of the weights' rows that fired, + bias, dropout, LIF scan; nothing of size
- * [T, B, N] but the output is written. The plain definition is nn/block.py on nn/synapses.py, ops/dropout.py and
- * lif_reference.py; sums of whole numbers are exact in any order, so spikes are equal bit for bit.
+ * [T, B, N] but the output is written. The plain definition is nn/block.py on nn/synapses.py, dropout/reference.py and
+ * lif/reference.py; sums of whole numbers are exact in any order, so spikes are equal bit for bit.
  *
  * backward() makes the currents again, block by block, walks back through them, and adds each gradient to the rows that
  * fired.
@@ -12,7 +12,7 @@
 
 enum { CACHE = 1 << 19 /* bytes of weights, and of scratch, that stay in a second-level cache */ };
 
-/* Shared with dense.py, field by field. */
+/* Shared with `_CDense` of chain/c.py, field by field. */
 typedef struct {
     Scan scan; /* of batch * outputs neurons; its current is not used */
     int64_t batch, inputs, outputs;

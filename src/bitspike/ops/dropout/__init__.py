@@ -1,1 +1,6 @@
-"""Dropout from a key: `reference` is the definition, `triton` its twin; C kernels draw with `draw.h`."""
+"""Dropout whose mask is a function of a key, a layer and a place: nothing is stored, and anyone can draw it again.
+
+- `reference.py`: the definition, with the random numbers (Philox).
+- `c.py`, `mask.c`: the mask in C; `draw.h` draws it inside other kernels.
+- `triton.py`, `kernels.py`: dropout of a whole current on a GPU.
+"""

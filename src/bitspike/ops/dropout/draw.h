@@ -1,17 +1,20 @@
-/* The random numbers of dropout (ops/dropout.py): a function of key, layer and place, drawn where they are needed. */
+/* The random numbers of dropout: a function of key, layer and place, drawn where they are needed. The definition is
+ * dropout/reference.py. */
 #ifndef BITSPIKE_DRAW_H
 #define BITSPIKE_DRAW_H
 
-#include "lif/scan.h"
+#include <stdint.h>
 
-/* Shared with packed.py, field by field. */
+#include "native/compiler.h"
+
+/* Shared with `Draw` of dropout/c.py, field by field. */
 typedef struct {
     uint64_t key;
     int64_t layer, first; /* `first` is the counter of place 0 */
     uint32_t below;       /* numbers below drop */
 } Draw;
 
-enum { ROUNDS = 7 /* of ops/dropout.py */ };
+enum { ROUNDS = 7 /* of dropout/reference.py */ };
 
 /* Philox-4x32 with counter (place, block, layer, 0): bits 0 to 3 are "kept" at the block's four steps. */
 INLINE void draw(const Draw *d, int64_t place, int64_t n, int64_t block, uint8_t *restrict kept)

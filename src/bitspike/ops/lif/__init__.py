@@ -1,4 +1,12 @@
-"""The leaky integrate-and-fire scan: `reference` is the definition; `torch`, `c` and `triton` are its fast twins."""
+"""The leaky integrate-and-fire scan, Eq. 1-2 of the paper: the op `lif`, its definition and its fast twins.
+
+- `op.py`: `lif` itself: checks its arguments and picks a backend.
+- `reference.py`: the definition, T steps under autograd. `surrogate.py`: the spike and its surrogate gradients.
+- `torch.py`: one autograd function in PyTorch operations, on any device.
+- `c.py`, `scan.c`, `scan.h`: on the CPU.
+- `triton.py`, `kernels.py`: on a GPU; `triton_recurrent.py`, `kernels_recurrent.py`: the same with recurrent weights;
+  `kernels_surrogate.py`: the surrogates.
+"""
 
 from bitspike.ops.lif.op import Adaptation, Backend, LIFOutput, LIFState, Scan, lif
 

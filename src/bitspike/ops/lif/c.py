@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -15,10 +13,11 @@ from bitspike.ops.buffers import float32, pool
 from bitspike.ops.first_order import first_order
 from bitspike.ops.lif.op import LIFOutput, LIFState, Scan
 from bitspike.ops.lif.surrogate import CODES, Surrogate
+from bitspike.ops.native import library
+from bitspike.ops.native.library import NUMBER, POINTER, address, declare, kernels
 from bitspike.ops.saved import saved_tensors
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
-_INTERFACE = 2  # of scan.c
 _COUNTS = ("steps", "neurons", "current_step", "beta_step", "theta_step", "center_step")
 _POINTERS = ("current", "beta", "theta", "center", "u0", "z0")
 
@@ -40,23 +39,8 @@ class CGradients(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("spikes", "membrane", "u_last", "current", "u0", "beta")]
 
 
-@cache
-def _library() -> ctypes.CDLL | None:
-    """The compiled kernels; None if they were not built, do not load, or were built from other sources."""
-    spec = importlib.util.find_spec("bitspike.ops.native._native")
-    if spec is None or spec.origin is None:
-        return None
-    try:
-        library = ctypes.CDLL(spec.origin)
-        if library.lif_interface() != _INTERFACE or library.lif_surrogates() != len(CODES):
-            return None
-    except (OSError, AttributeError):
-        return None
-    library.lif_forward.argtypes = [ctypes.POINTER(CScan), ctypes.c_int, *[ctypes.c_void_p] * 3]
-    library.lif_forward.restype = None
-    library.lif_backward.argtypes = [ctypes.POINTER(CScan), ctypes.c_int, ctypes.POINTER(CGradients)]
-    library.lif_backward.restype = ctypes.c_int
-    return library
+declare("lif_forward", ctypes.POINTER(CScan), NUMBER, POINTER, POINTER, POINTER, result=None)
+declare("lif_backward", ctypes.POINTER(CScan), NUMBER, ctypes.POINTER(CGradients))
 
 
 def refusal(scan: Scan) -> str | None:
@@ -67,7 +51,7 @@ def refusal(scan: Scan) -> str | None:
         return f"the current is {scan.current.dtype}, not float32"
     if scan.recurrent is not None or scan.adaptation is not None:
         return "recurrent and adaptive neurons run in PyTorch"
-    if _library() is None:
+    if library.library() is None:
         return "the compiled kernels are missing or out of date (reinstall bitspike where there is a C compiler)"
     return None
 
@@ -105,9 +89,7 @@ class _LIF(torch.autograd.Function):
         membrane = pool.empty(spikes.shape) if form.keep_membrane else None
         last = float32(form.shape)
         _held, scan = describe(tensors, form)
-        library = _library()
-        assert library is not None  # or refusal() would have said so
-        library.lif_forward(ctypes.byref(scan), threads(form), *map(address, (spikes, membrane, last)))
+        kernels().lif_forward(ctypes.byref(scan), threads(form), *map(address, (spikes, membrane, last)))
         return spikes, membrane, last
 
     @staticmethod
@@ -119,18 +101,11 @@ class _LIF(torch.autograd.Function):
         grad_beta = float32(form.shape) if ctx.needs_input_grad[1] else None
         _held, scan = describe(tensors, form)
         gradients = CGradients(*map(address, (*given, grad_current, grad_u0, grad_beta)))
-        library = _library()
-        assert library is not None
-        if library.lif_backward(ctypes.byref(scan), threads(form), ctypes.byref(gradients)):
+        if kernels().lif_backward(ctypes.byref(scan), threads(form), ctypes.byref(gradients)):
             raise MemoryError("lif: no memory for the backward pass of the C backend")
         if grad_beta is not None:
             grad_beta = grad_beta.sum_to_size(tensors[1].shape)
         return grad_current, grad_beta, grad_u0, None, None, None, None
-
-
-def address(tensor: Tensor | None) -> int | None:
-    """Where a tensor lies, for C; None is C's NULL."""
-    return None if tensor is None else tensor.data_ptr()
 
 
 def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan]:

@@ -14,7 +14,7 @@ are alike (a STATIC current, STILL gradients of the spikes, as a loss on counts 
 import triton
 import triton.language as tl
 
-from bitspike.ops.lif.surrogate_kernels import _surrogate
+from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 
 @triton.jit

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.lif.kernels import _each, _keep, _step
-from bitspike.ops.lif.surrogate_kernels import _surrogate
+from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 
 @triton.jit

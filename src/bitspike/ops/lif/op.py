@@ -49,7 +49,7 @@ class Adaptation:
 
     def __post_init__(self) -> None:
         for name in ("rho", "strength"):
-            checks.require_real("Adaptation", name, getattr(self, name))
+            object.__setattr__(self, name, checks.as_number("Adaptation", name, getattr(self, name)))
         if not 0 <= self.rho <= 1:
             raise ValueError(f"Adaptation: rho must be in [0, 1], but is {self.rho!r}; it is a decay per step")
         if not (math.isfinite(self.strength) and self.strength >= 0):
@@ -75,7 +75,7 @@ class Scan:
 
     @cached_property
     def state(self) -> LIFState:
-        """What to start from, with zeros for a neuron at rest: made when asked for, since not every backend does."""
+        """The state to start from, with zeros for a neuron at rest; made when asked for, as not every backend asks."""
         if self.start is not None:
             return self.start
 
@@ -169,7 +169,7 @@ def _backend(name: str, scan: Scan) -> Callable[[Scan], LIFOutput]:
 
 
 def require_backend(where: str, backend: object) -> None:
-    """One of the backends by name."""
+    """Raise unless `backend` is the name of a backend."""
     if not isinstance(backend, str) or backend not in BACKENDS:
         raise _unknown_backend(where, backend)
 
@@ -182,7 +182,7 @@ def _unknown_backend(where: str, backend: object, origin: str = "backend") -> Va
 
 
 def require_adaptation(where: str, adaptation: object) -> None:
-    """An Adaptation, or None."""
+    """Raise unless `adaptation` is an Adaptation or None."""
     if adaptation is not None and not isinstance(adaptation, Adaptation):
         raise TypeError(
             f"{where}: adaptation must be an Adaptation, but is a {type(adaptation).__name__}; "
@@ -207,7 +207,7 @@ def _checked(
     static = steps is not None
     shape = current.shape if static else current.shape[1:]
     dtype = torch.promote_types(current.dtype, torch.float32)
-    checks.require_number("lif", "slope", slope)
+    slope = checks.as_positive("lif", "slope", slope)
     require_surrogate("lif", surrogate)
     require_adaptation("lif", adaptation)
     beta_t = checks.parameter("beta", beta, shape, dtype, current.device)
@@ -226,7 +226,7 @@ def _checked(
         beta=beta_t,
         theta=theta_t,
         center=center,
-        slope=float(slope),
+        slope=slope,
         surrogate=surrogate,
         start=_state(state, shape, dtype, current.device, adaptation),
         recurrent=None if recurrent is None else recurrent.to(dtype),
@@ -242,7 +242,7 @@ def _state(
     device: torch.device,
     adaptation: Adaptation | None,
 ) -> LIFState | None:
-    """The state to start from, in the membrane's dtype; None to start at rest."""
+    """Return the state to start from in the membrane's dtype; None to start at rest."""
     if state is None:
         return None
     if not isinstance(state, LIFState):

@@ -1,22 +1,11 @@
-/* The C twin of the LIF scan (lif_reference.py): float32, no recurrence, no adaptation; the scan itself is in scan.h.
+/* The C twin of the LIF scan (its definition is lif/reference.py): float32, no recurrence, no adaptation. The scan
+ * itself is in scan.h.
  *
  * backward() keeps nothing from forward(): it runs a block forward again into scratch, then walks back through it.
  */
 #include "lif/scan.h"
 
 enum { SCRATCH = 1 << 17 /* floats: half a megabyte, within a second-level cache */ };
-
-/* What lif_c.py was written for: raise both when a structure or signature changes. */
-EXPORT int lif_interface(void)
-{
-    return 2;
-}
-
-/* How many surrogates these kernels know: a library built before one was added must not take another's place. */
-EXPORT int lif_surrogates(void)
-{
-    return SURROGATES;
-}
 
 static FOR_EACH_CPU void forward_block(const Scan *s, int64_t first, int64_t n, float *spikes, float *membrane,
                                        float *u_last)

@@ -1,4 +1,4 @@
-/* The LIF scan for a block of neurons (lif_reference.py), shared by every kernel that runs it.
+/* The LIF scan for a block of neurons (its definition is lif/reference.py), shared by every kernel that runs it.
  *
  * Time runs inside a block, so the state stays in registers and first-level cache and every byte of [T, M] is touched
  * once. One order of operations, each rounded: beta*u, + I, - theta*z; compile with -ffp-contract=off, a fused
@@ -12,21 +12,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
-
-/* One copy a generation of x86-64, chosen when loaded; needs glibc's loader and a recent GCC. */
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
-#define FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FOR_EACH_CPU
-#endif
+#include "native/compiler.h"
 
 enum { BLOCK = 1024, AHEAD = 3 /* steps */ };
-/* In the order of GRADS in surrogate.py, and how many they are. */
+/* In the order of GRADS in lif/surrogate.py; the last is their number. */
 enum { FAST_SIGMOID, ARCTAN, TRIANGULAR, SIGMOID, SURROGATES };
 
-/* Shared with lif_c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
+/* Shared with `CScan` of lif/c.py, field by field. A step of 0 repeats one value; 1 gives each neuron its own. */
 typedef struct {
     int64_t steps, neurons;
     int64_t current_step; /* `neurons`, or 0 for a current that is constant in time */
@@ -37,7 +29,8 @@ typedef struct {
     int32_t surrogate;
 } Scan;
 
-/* What a backward pass reads (NULL where a gradient is zero) and writes. Shared with lif_c.py, field by field. */
+/* What a backward pass reads (NULL where a gradient is zero) and writes. Shared with `CGradients` of lif/c.py, field
+ * by field. */
 typedef struct {
     const float *spikes, *membrane; /* [T, M] */
     const float *u_last;            /* [M] */

@@ -9,8 +9,8 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from bitspike.ops.first_order import first_order
+from bitspike.ops.launch import on
 from bitspike.ops.loss import kernels
-from bitspike.ops.product.numbers import on
 
 MOST_CLASSES = 512  # a program holds all classes of a sample
 

@@ -1,4 +1,4 @@
-"""The compiled kernels of this folder, and whether a layer may use them."""
+"""The one C extension: it is loaded here, and each op's `c.py` declares the functions of its own C file."""
 
 from __future__ import annotations
 
@@ -12,46 +12,39 @@ from torch import Tensor
 
 from bitspike.ops.available import transformed
 from bitspike.ops.checks import is_ordinary
-from bitspike.ops.lif.c import CGradients
 from bitspike.ops.lif.surrogate import CODES
 
-_INTERFACE = 2  # of pack.c
-_POINTER, _COUNT, _NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
-_SIGNATURES = {
-    "pack_rows": (_POINTER, _COUNT, _COUNT, _NUMBER, _POINTER, ctypes.POINTER(_COUNT)),
-    "dropout_mask": (_POINTER, _COUNT, _COUNT, _NUMBER, _POINTER),
-    "dense_weight": (_POINTER, _COUNT, _COUNT, _COUNT, _NUMBER, _POINTER),
-    "dense_gradient": (_POINTER, _COUNT, _COUNT, _COUNT, _COUNT, _NUMBER, _POINTER),
-    "dense_forward": (_POINTER, _NUMBER, _POINTER, _POINTER, _POINTER),
-    "dense_backward": (_POINTER, _NUMBER, ctypes.POINTER(CGradients), _COUNT, _POINTER, _POINTER),
-    "conv_forward": (_POINTER, _NUMBER, _POINTER, _POINTER),
-    "conv_weight_gradient": (_POINTER, _NUMBER, _POINTER, _COUNT, _POINTER),
-    "conv_input_gradient": (_POINTER, _NUMBER, _POINTER, _POINTER, _POINTER),
-    "norm_forward": (_POINTER, _NUMBER, *[_POINTER] * 6),
-    "norm_backward": (_POINTER, _NUMBER, *[_POINTER] * 6),
-}
+POINTER, COUNT, NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int  # C's `void *`, `int64_t` and `int`
+_INTERFACE = 3  # of native/interface.c
+_signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {}  # by name: the result's type, the arguments' types
+
+
+def declare(name: str, *arguments: type, result: type | None = NUMBER) -> None:
+    """Register the signature of a C function, so that the library knows it whenever it is asked for."""
+    _signatures[name] = result, arguments
+    library.cache_clear()
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The compiled kernels; None if they were not built, do not load, or were built from other sources."""
+    """Return the compiled kernels; None if they were not built, do not load, or were built from other sources."""
     spec = importlib.util.find_spec("bitspike.ops.native._native")
     if spec is None or spec.origin is None:
         return None
     try:
         loaded = ctypes.CDLL(spec.origin)
-        if loaded.cpu_interface() != _INTERFACE or loaded.cpu_surrogates() != len(CODES):
+        if loaded.bitspike_interface() != _INTERFACE or loaded.bitspike_surrogates() != len(CODES):
             return None
-        for name, arguments in _SIGNATURES.items():
-            getattr(loaded, name).argtypes = arguments
-            getattr(loaded, name).restype = ctypes.c_int
+        for name, (result, arguments) in _signatures.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError):
         return None
     return loaded
 
 
 def kernels() -> ctypes.CDLL:
-    """The compiled kernels, for whoever has asked `usable` before."""
+    """Return the compiled kernels, for callers that know they are there: they asked `usable` or `library` before."""
     loaded = library()
     if loaded is None:
         raise RuntimeError("bitspike.ops.native: the compiled kernels are missing; ask usable() first")
@@ -59,7 +52,7 @@ def kernels() -> ctypes.CDLL:
 
 
 def usable(x: Tensor, backend: str = "auto") -> bool:
-    """Whether a layer whose neurons ask for `backend` may run in C on `x`: only "auto", float32, on the CPU."""
+    """Return whether a layer whose neurons ask for `backend` may run in C on `x`: only "auto", float32, on the CPU."""
     if os.environ.get("BITSPIKE_BACKEND", "auto") not in ("", "auto") or backend != "auto":
         return False
     if not is_ordinary(x, x.shape, x.device) or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
@@ -67,7 +60,12 @@ def usable(x: Tensor, backend: str = "auto") -> bool:
     return x.numel() > 0 and library() is not None and not transformed()
 
 
+def address(tensor: Tensor | None) -> int | None:
+    """Return where a tensor lies in memory, for C; None is C's NULL."""
+    return None if tensor is None else tensor.data_ptr()
+
+
 def succeed(name: str, failed: int) -> None:
-    """Raise if threads of a kernel found no memory."""
+    """Raise MemoryError if threads of the kernel `name` found no memory."""
     if failed:
         raise MemoryError(f"{name}: no memory for the scratch of {failed} threads")

@@ -5,22 +5,24 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "native/compiler.h"
+
 typedef float Vector __attribute__((vector_size(32)));
 typedef int16_t Shorts __attribute__((vector_size(32)));
 
-static inline __attribute__((always_inline)) Vector load(const float *from)
+INLINE Vector load(const float *from)
 {
     Vector v;
     memcpy(&v, from, sizeof v);
     return v;
 }
 
-static inline __attribute__((always_inline)) void store(float *to, Vector v)
+INLINE void store(float *to, Vector v)
 {
     memcpy(to, &v, sizeof v);
 }
 
-static inline __attribute__((always_inline)) Shorts load_shorts(const int16_t *from)
+INLINE Shorts load_shorts(const int16_t *from)
 {
     Shorts v;
     memcpy(&v, from, sizeof v);

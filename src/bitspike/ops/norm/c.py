@@ -12,9 +12,8 @@ from torch import Tensor
 
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.first_order import first_order
-from bitspike.ops.lif.c import address
-from bitspike.ops.native.library import kernels
-from bitspike.ops.norm.averages import Averages
+from bitspike.ops.native.library import NUMBER, POINTER, address, declare, kernels
+from bitspike.ops.norm.reference import Averages
 
 _ALONE = 1 << 14  # values below which a second thread costs more than it saves
 
@@ -28,6 +27,10 @@ class _CNorm(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("x", "weight", "bias")),
         ("fused", ctypes.c_int),
     )
+
+
+declare("norm_forward", POINTER, NUMBER, *[POINTER] * 6, result=None)
+declare("norm_backward", POINTER, NUMBER, *[POINTER] * 6, result=None)
 
 
 def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:

@@ -1,11 +1,16 @@
-/* Batch norm of every step by its own statistics (nn/norm.py): one call for T of PyTorch's, with its bits.
+/* Batch norm of every step by its own statistics (its definition is norm/reference.py): one call in place of T of
+ * PyTorch's, with the same bits.
  *
  * PyTorch's CPU code sums a channel in double from the first image to the last, squares in float, and normalises as
- * x * alpha + beta, fused or not as its build for this CPU has it; norm.py finds out which.
+ * x * alpha + beta, fused or not as its build for this CPU has it; norm/c.py finds out which.
  */
-#include "lif/scan.h"
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* Shared with norm.py, field by field. */
+#include "native/compiler.h"
+
+/* Shared with `_CNorm` of norm/c.py, field by field. */
 typedef struct {
     int64_t steps, batch, channels, sites;
     double eps, momentum;

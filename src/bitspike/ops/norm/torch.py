@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.first_order import first_order
-from bitspike.ops.norm.averages import Averages
+from bitspike.ops.norm.reference import Averages
 
 _OVER = (1, 3, 4)  # what a step's statistics are taken over: batch, height, width
 

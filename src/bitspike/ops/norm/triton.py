@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 from triton import next_power_of_2
 
-from bitspike.ops.norm import kernels
-from bitspike.ops.norm import whole_kernels as statistics
-from bitspike.ops.norm.averages import Averages
-from bitspike.ops.product.numbers import at_once, on
+from bitspike.ops.launch import at_once, on
+from bitspike.ops.norm import kernels, kernels_statistics
+from bitspike.ops.norm.reference import Averages
 
 _TILE = 1024  # values that a program of sums holds
 _MOST_PLACES = 128  # of them in a row
@@ -61,7 +60,7 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: fl
             x, sums, batch, shape.share,
             CHANNELS=channels, PLACES=places, PARTS=shape.parts, C_BLOCK=c_block, P_BLOCK=p_block,
         )  # fmt: skip
-        statistics._finish_kernel[(-(-channels // few),)](
+        kernels_statistics._finish_kernel[(-(-channels // few),)](
             sums, weight, *running, mean, scale, inverse,
             steps, batch * places, float(averages.momentum), float(eps), QUOTIENT=1, CHANNELS=channels,
             STRIDE=channels, PARTS=shape.parts, SHARED=False, TRACK=track, T_BLOCK=64, C_BLOCK=few,
@@ -87,7 +86,7 @@ def backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Ten
             grad, x, mean, sums, batch, shape.share,
             CHANNELS=channels, PLACES=places, PARTS=shape.parts, C_BLOCK=c_block, P_BLOCK=p_block,
         )  # fmt: skip
-        statistics._gather_kernel[(-(-channels // few),)](
+        kernels_statistics._gather_kernel[(-(-channels // few),)](
             sums, inverse, totals, grad_weight, grad_bias, steps,
             CHANNELS=channels, STRIDE=channels, PARTS=shape.parts, SHARED=False, T_BLOCK=64, C_BLOCK=few,
         )  # fmt: skip

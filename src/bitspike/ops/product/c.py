@@ -17,9 +17,8 @@ from torch import Tensor
 
 from bitspike.ops.buffers import pool
 from bitspike.ops.first_order import first_order
-from bitspike.ops.lif.c import address
-from bitspike.ops.native.library import kernels, succeed
-from bitspike.ops.product.packed import Packed, pack
+from bitspike.ops.native.library import COUNT, NUMBER, POINTER, address, declare, kernels, succeed
+from bitspike.ops.product.pack import Packed, pack
 
 _COUNTS = ("images", "channels", "sites", "outputs", "places", "taps", "columns")
 
@@ -32,6 +31,11 @@ class _CConv(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("bits", "values", "starts", "pairs")),
         ("divisor", ctypes.c_float),
     )
+
+
+declare("conv_forward", POINTER, NUMBER, POINTER, POINTER)
+declare("conv_weight_gradient", POINTER, NUMBER, POINTER, COUNT, POINTER)
+declare("conv_input_gradient", POINTER, NUMBER, POINTER, POINTER, POINTER)
 
 
 class _Geometry(NamedTuple):

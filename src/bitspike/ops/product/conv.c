@@ -1,11 +1,13 @@
-/* A convolution on spikes, with the average pool behind it folded in (ops/cpu/conv.py): for every event and every place
+/* A convolution on spikes, with the average pool behind it folded in (product/c.py): for every event and every place
  * that it reaches, the kernel's row for that tap is added there. Geometry comes as a table: for each site of the input
  * plane, the pairs (place of the output, tap of the kernel) that it takes part in.
  *
  * Sums of whole numbers are exact in any order; only the gradients round.
  */
+#include <stdlib.h>
+
 #include "product/pack.h"
-#include "lif/scan.h"
+#include "native/compiler.h"
 #include "native/vector.h"
 
 /* Gradients may use fused multiply-adds: they are exact nowhere. */
@@ -13,7 +15,7 @@
 
 enum { TOGETHER = 6 /* images */, FLUSH = 64 /* images whose sum float32 holds well */ };
 
-/* Shared with conv.py, field by field. */
+/* Shared with `_CConv` of product/c.py, field by field. */
 typedef struct {
     int64_t images, channels, sites, outputs, places, taps;
     int64_t columns;       /* outputs, rounded up to 16 */

@@ -15,7 +15,7 @@ WORD = 32
 
 
 def padded(n: int, multiple: int) -> int:
-    """The next multiple."""
+    """Return the least multiple of `multiple` that is not below `n`."""
     return -(-n // multiple) * multiple
 
 

@@ -1,21 +1,8 @@
-/* What comes before the products: spikes and event counts as bits, and the mask of dropout (ops/dropout.py). */
-#include "dropout/draw.h"
+/* Spikes and event counts as bits: what comes before the products. */
 #include "product/pack.h"
-#include "lif/scan.h"
+#include "native/compiler.h"
 
 enum { SPIKES = 0, COUNTS = 1, OTHER = 2 };
-
-/* What all kernels of this library were written for: raise it with library.py's when a structure changes. */
-EXPORT int cpu_interface(void)
-{
-    return 2;
-}
-
-/* How many surrogates these kernels know: a library built before one was added must not take another's place. */
-EXPORT int cpu_surrogates(void)
-{
-    return SURROGATES;
-}
 
 static FOR_EACH_CPU int pack_row(const float *restrict x, int64_t inputs, uint64_t *restrict bits,
                                  uint64_t *restrict more, int64_t *events)
@@ -60,30 +47,4 @@ EXPORT int pack_rows(const float *x, int64_t rows, int64_t inputs, int threads, 
     }
     *events = total;
     return kind;
-}
-
-static FOR_EACH_CPU void draw_block(const Draw *d, int64_t first, int64_t n, int64_t block, uint8_t *kept)
-{
-    draw(d, first, n, block, kept);
-}
-
-static FOR_EACH_CPU void spread(const uint8_t *restrict four, int bit, int64_t n, uint8_t *restrict kept)
-{
-    for (int64_t i = 0; i < n; i++)
-        kept[i] = (four[i] >> bit) & 1;
-}
-
-/* kept [steps, places]: 1 where the draw keeps. */
-EXPORT void dropout_mask(const Draw *d, int64_t steps, int64_t places, int threads, uint8_t *kept)
-{
-    const int64_t chunks = (places + BLOCK - 1) / BLOCK, blocks = (steps + 3) / 4;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t task = 0; task < chunks * blocks; task++) {
-        const int64_t block = task / chunks, start = task % chunks * BLOCK;
-        const int64_t n = places - start < BLOCK ? places - start : BLOCK;
-        uint8_t four[BLOCK];
-        draw_block(d, start, n, block, four);
-        for (int64_t t = 4 * block; t < steps && t < 4 * block + 4; t++)
-            spread(four, (int)(t % 4), n, kept + t * places + start);
-    }
 }

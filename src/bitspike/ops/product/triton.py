@@ -12,9 +12,9 @@ import torch.nn.functional as F
 import triton.language as tl
 from torch import Tensor
 
-from bitspike.ops.product import kernels, weight_kernels
+from bitspike.ops.launch import FLOAT, at_once, on
+from bitspike.ops.product import kernels, kernels_weight
 from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
-from bitspike.ops.product.numbers import FLOAT, at_once, on
 
 
 class Weights(NamedTuple):
@@ -73,7 +73,7 @@ def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
     steps = _steps(synapse, counts)
     matrix = torch.empty(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
     size, block = matrix.numel(), at_once(256)
-    weight_kernels._fold_kernel[(-(-size // block),)](
+    kernels_weight._fold_kernel[(-(-size // block),)](
         weight, matrix, size, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
         *steps, counts, block,
     )  # fmt: skip
@@ -200,7 +200,7 @@ def signs(weight: Tensor) -> Tensor:
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(1024)
     with on(weight):
-        weight_kernels._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
+        kernels_weight._binarize_kernel[(-(-weight.numel() // block),)](weight, out, weight.numel(), block)
     return out
 
 
@@ -210,7 +210,7 @@ def unfold(
     """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(32)
-    weight_kernels._unfold_kernel[(-(-weight.numel() // block),)](
+    kernels_weight._unfold_kernel[(-(-weight.numel() // block),)](
         partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
         synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
         clip is not None, block, at_once(32, 4), num_warps=2,

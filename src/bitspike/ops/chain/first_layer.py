@@ -12,7 +12,7 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from bitspike.ops.first_order import first_order
-from bitspike.ops.norm import whole_kernels as norm_kernels
+from bitspike.ops.norm import kernels_static as norm_kernels
 from bitspike.ops.product.geometry import Synapse
 from bitspike.ops.product.triton import weight_grad
 
@@ -60,8 +60,8 @@ def _rows(
     share = -(-len(rows) // parts)
     sums = torch.empty(4, parts, channels, dtype=torch.float32, device=grad.device)
     shape = {"CHANNELS": channels, "PLACES": height * width, "PARTS": parts}
-    norm_kernels._plain_sums_kernel[(channels, parts)](grad, before, sums, len(rows), share, **shape, BLOCK=1024)
-    norm_kernels._plain_apply_kernel[(-(-len(rows) // 64),)](
+    norm_kernels._sums_kernel[(channels, parts)](grad, before, sums, len(rows), share, **shape, BLOCK=1024)
+    norm_kernels._apply_kernel[(-(-len(rows) // 64),)](
         grad, before, gamma, sums, rows, of_gamma, of_beta, len(rows), eps, **shape,
         P_BLOCK=next_power_of_2(parts), C_BLOCK=next_power_of_2(channels), BLOCK=64,
     )  # fmt: skip

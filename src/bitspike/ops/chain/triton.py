@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bitspike.ops.chain.aside import Aside
-from bitspike.ops.chain.scan import Neurons, scan_backward, scan_forward, static_backward
+from bitspike.ops.chain.side_stream import SideStream
+from bitspike.ops.chain.triton_scan import Neurons, scan_backward, scan_forward, static_backward
 from bitspike.ops.first_order import first_order
-from bitspike.ops.norm.whole import Norm, Normalizer, norm_backward, running_normalizer, statistics
-from bitspike.ops.product import wide as dense
+from bitspike.ops.launch import STORED
+from bitspike.ops.norm.triton_integer import Norm, Normalizer, norm_backward, running_normalizer, statistics
+from bitspike.ops.product import matmul
 from bitspike.ops.product.geometry import WORD, Grid, Synapse
-from bitspike.ops.product.numbers import STORED
 from bitspike.ops.product.triton import Weights, fold, product, source_grad, weight_grad
 from bitspike.ops.saved import saved_tensors
 
@@ -92,7 +92,7 @@ class _Chain(torch.autograd.Function):
         source, records, bits = entry, [], []
         folded = [None if link is None else _prepared(link, i == 0) for i, link in enumerate(chain.links)]
         if isinstance(folded[0], Tensor):
-            source = dense.rows(entry, folded[0].shape[1])
+            source = matmul.rows(entry, folded[0].shape[1])
         ctx.rows = source  # of the first product, where it is not the entry itself
         for i in range(len(chain.hidden)):
             record = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)
@@ -117,7 +117,7 @@ class _Chain(torch.autograd.Function):
         of_links: list[list[Tensor | None]] = [[None, None] for _ in chain.links]
         of_layers: list[list[Tensor | None]] = [[None] * 6 for _ in chain.hidden]
         of_entry = None
-        aside = Aside(entry.device)
+        side = SideStream(entry.device)
         if grads[0] is not None:
             grad = grads[0].contiguous().view(chain.steps * chain.batch, -1)
             for i in reversed(range(len(chain.hidden))):
@@ -125,7 +125,7 @@ class _Chain(torch.autograd.Function):
                 if chain.recompute:
                     source = records[-1].bits if records else ctx.rows
                     record = _forward(_untracked(chain), i, source, folded[i], save=True)
-                spikes = _through_link(chain, i + 1, grad, record.bits, folded[i + 1], of_links, aside)
+                spikes = _through_link(chain, i + 1, grad, record.bits, folded[i + 1], of_links, side)
                 grad = _through_neurons(chain, i, spikes, record, entry, of_links, of_layers)
                 del record, spikes
             first = chain.links[0]
@@ -135,7 +135,7 @@ class _Chain(torch.autograd.Function):
                 if not chain.hidden and first.bias is not None:
                     of_links[0][1] = grad.sum(0)
                 of_links[0][0] = _entry_weight_grad(first, grad, ctx.rows, folded[0])
-        aside.join()
+        side.join()
         ctx.rows = None
         wanted = ctx.needs_input_grad[3:]
         found = [g for pair in of_links for g in pair] + [g for six in of_layers for g in six]
@@ -143,8 +143,8 @@ class _Chain(torch.autograd.Function):
 
 
 def _prepared(link: Link, entry: bool) -> Weights | Tensor:
-    if entry and dense.takes(link.synapse):
-        return dense.signs(link.weight.flatten(1), _columns(link))
+    if entry and matmul.takes(link.synapse):
+        return matmul.signs(link.weight.flatten(1), _columns(link))
     return fold(link.weight, link.synapse, counts=entry)
 
 
@@ -183,7 +183,7 @@ def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -
 def _raw(link: Link, source: Tensor, folded: Any, grid: Grid) -> Tensor:
     """The layer's raw current, whole numbers `[rows, height, width, stride]`, as narrow as they surely fit."""
     if isinstance(folded, Tensor):
-        return dense.product(source, folded)
+        return matmul.product(source, folded)
     rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
     fits = source.dtype != torch.uint8 and link.synapse.bound < 2**15
     out = torch.empty(
@@ -198,7 +198,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
         raise ValueError("run_chain: the last link must be a synapse")
     shape = (chain.steps, chain.batch, link.synapse.channels)
     if isinstance(folded, Tensor):
-        out = dense.product(source, folded)[:, : shape[-1]]
+        out = matmul.product(source, folded)[:, : shape[-1]]
         return (out if link.bias is None else out + link.bias).view(shape)
     out = torch.empty(chain.steps * chain.batch, shape[-1], dtype=torch.float32, device=source.device)
     product(source.view(len(out), -1), folded, link.synapse, out, bias=link.bias, divide=link.synapse.pool > 1)
@@ -206,7 +206,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
 
 
 def _through_link(
-    chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]], aside: Aside
+    chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]], side: SideStream
 ) -> Tensor:
     """The gradient `[rows, neurons]` bfloat16 of the spikes before link i; that of its weight is noted."""
     link = chain.links[i]
@@ -215,7 +215,7 @@ def _through_link(
     scale = 1.0 / link.synapse.pool**2
     source = link.synapse.source
     last = i == len(chain.links) - 1  # other biases are added, and their gradients summed, with the neurons
-    with aside.beside(grad, bits):  # the gradient of the weight is not waited for on the way down
+    with side.queue(grad, bits):  # the gradient of the weight is not waited for on the way down
         of_links[i][0], of_bias = weight_grad(
             grad, bits, link.weight, link.synapse, scale, link.clip, bias=last and link.bias is not None
         )
@@ -254,6 +254,6 @@ def _through_neurons(
 
 def _entry_weight_grad(link: Link, grad: Tensor, entry: Tensor, folded: Any) -> Tensor:
     if isinstance(folded, Tensor):
-        return dense.weight_grad(grad, entry, link.weight, link.clip)
+        return matmul.weight_grad(grad, entry, link.weight, link.clip)
     source = entry.view(entry.shape[0] * entry.shape[1], -1)
     return weight_grad(grad, source, link.weight, link.synapse, 1.0 / link.synapse.pool**2, link.clip)[0]

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bitspike.nn import plain
 from bitspike.nn.block import Block
+from bitspike.nn.fast import plain
 from bitspike.nn.neurons import RecurrentLIF
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
@@ -20,8 +20,8 @@ from bitspike.ops.available import no_fused_kernels
 from bitspike.ops.checks import is_ordinary
 
 if TYPE_CHECKING:
-    from bitspike.ops.chain.chain import Hidden, Link
-    from bitspike.ops.norm.whole import Norm
+    from bitspike.ops.chain.triton import Hidden, Link
+    from bitspike.ops.norm.triton_integer import Norm
     from bitspike.ops.product.geometry import Grid
 
 
@@ -106,7 +106,8 @@ def _unlike_synapse(block: Block) -> Iterator[str]:
         yield "has several pools"
     if any(plain.average_size(pool) is None for pool in pools):
         yield "has other pools than a plain average"
-    yield from plain.unlike_convolution(synapse)
+    if reason := plain.unlike_convolution(synapse):
+        yield reason
     if synapse.bias is not None:
         yield "has a convolution with bias"
 
@@ -138,7 +139,7 @@ class HiddenSpikes:
 
     def counts(self) -> tuple[Tensor, ...]:
         """Of each neuron for each sample: `[B, C, H, W]` or `[B, N]` float32 a layer."""
-        from bitspike.ops.chain.scan import spike_counts
+        from bitspike.ops.chain.triton_scan import spike_counts
 
         layers = zip(self.bits, self.grids, strict=True)
         return tuple(_as_shape(spike_counts(bits, grid, self.steps), grid) for bits, grid in layers)
@@ -154,7 +155,7 @@ class HiddenSpikes:
 
 def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, HiddenSpikes]:
     """The last layer's output, and the spikes of the hidden ones."""
-    from bitspike.ops.chain.chain import Chain, run_chain
+    from bitspike.ops.chain.triton import Chain, run_chain
 
     counts = x.dtype == torch.uint8
     static = steps is not None
@@ -173,20 +174,16 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
     current, bits = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
     _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     last = layers[-1]
-    if _drops(last):
+    if last.dropout.active:
         from bitspike.ops.dropout.triton import dropout
 
         current = dropout(current, last.dropout.p, key, last.dropout.layer)
     return last.lif(current), HiddenSpikes(bits, tuple(grids), time)
 
 
-def _drops(block: Block) -> bool:
-    return block.dropout.p > 0 and block.dropout.training
-
-
 def _key(layers: list[Block], device: torch.device) -> Tensor:
     """What masks are drawn from: the key set for training, or a new one from PyTorch's generator."""
-    drops = [block.dropout for block in layers if _drops(block)]
+    drops = [block.dropout for block in layers if block.dropout.active]
     for drop in drops:
         if drop.key is not None:
             return drop.key
@@ -240,7 +237,7 @@ def _source(i: int, shapes: list[tuple[int, int, int]], grids: list[Grid]) -> Gr
 
 
 def _link(block: Block, source: Grid) -> Link:
-    from bitspike.ops.chain.chain import Link
+    from bitspike.ops.chain.triton import Link
     from bitspike.ops.product.geometry import Synapse
 
     weight, clip = block.synapse.weight.contiguous(), block.synapse.clip
@@ -259,8 +256,8 @@ def _link(block: Block, source: Grid) -> Link:
 
 
 def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) -> Hidden:
-    from bitspike.ops.chain.chain import Hidden
-    from bitspike.ops.chain.scan import Neurons
+    from bitspike.ops.chain.triton import Hidden
+    from bitspike.ops.chain.triton_scan import Neurons
 
     lif = block.lif
     neurons = Neurons(
@@ -272,7 +269,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         lif.surrogate,
         quotient=1 if link is None else link.synapse.pool**2,
         bias=None if link is None else link.bias,
-        dropout=block.dropout.p if _drops(block) else 0.0,
+        dropout=block.dropout.p if block.dropout.active else 0.0,
         key=key,
         layer=block.dropout.layer,
     )
@@ -281,7 +278,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
 
 
 def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
-    from bitspike.ops.norm.whole import Norm
+    from bitspike.ops.norm.triton_integer import Norm
 
     mean, var, momentum = norm.running_mean, norm.running_var, norm.momentum
     if mean is None or var is None or momentum is None:
@@ -307,7 +304,7 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
         current = before if block.norm is None else block.norm(before, steps or 1)
     if not own:
         return current
-    from bitspike.ops.chain.entry import attach
+    from bitspike.ops.chain.first_layer import attach
 
     shape = x.shape[1:]
     link, norm = _link(block, _source(0, [(shape[0], shape[1], shape[2])], [])), block.norm

@@ -1,4 +1,4 @@
-"""Work that nothing waits for at once, on a stream beside the current one."""
+"""Work that nothing waits for at once, on a second CUDA stream."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-# By the stream that they are beside: networks on streams of their own would wait for each other on one.
+# One for each main stream: networks on streams of their own would wait for each other on a common one.
 _streams: dict[tuple[torch.device, int], torch.cuda.Stream] = {}
 _POOL = 32  # streams, which PyTorch hands out in turn
 
 
-def _unlike(device: torch.device, handle: int) -> torch.cuda.Stream:
-    """A stream that is neither `handle`'s nor beside another one, as long as there are any."""
+def _unused_stream(device: torch.device, handle: int) -> torch.cuda.Stream:
+    """Return a stream that is neither `handle`'s nor in use here, as long as there are any."""
     taken = {handle, *(stream.cuda_stream for stream in _streams.values())}
     for _ in range(_POOL):
         stream = torch.cuda.Stream(device)
@@ -23,8 +23,8 @@ def _unlike(device: torch.device, handle: int) -> torch.cuda.Stream:
     return stream
 
 
-class Aside:
-    """`with aside.beside(tensors):` queues work that reads these tensors; `join()` waits for all of it.
+class SideStream:
+    """A second stream: `with side.queue(tensors):` queues work there that reads these tensors; `join()` waits for it.
 
     The tensors are held until then, so that their memory is not given to others meanwhile. Without a GPU, everything
     is done in order. All of it must be called on one stream.
@@ -35,15 +35,15 @@ class Aside:
         self._held: list[Tensor] = []
 
     def _stream(self) -> torch.cuda.Stream:
-        """Beside the current one."""
+        """Return the side stream of the current stream."""
         place = self._device, torch.cuda.current_stream(self._device).cuda_stream
         if place not in _streams:
-            _streams[place] = _unlike(self._device, place[1])
+            _streams[place] = _unused_stream(self._device, place[1])
         return _streams[place]
 
     @contextmanager
-    def beside(self, *read: Tensor) -> Iterator[None]:
-        """On the other stream, after all that is queued here so far."""
+    def queue(self, *read: Tensor) -> Iterator[None]:
+        """Queue the block's work on the side stream, after all that is queued on the current stream so far."""
         if self._device.type != "cuda":
             yield
             return
@@ -54,7 +54,7 @@ class Aside:
             yield
 
     def join(self) -> None:
-        """Let what is queued here from now on wait for the work aside."""
+        """Let what is queued on the current stream from now on wait for the side stream."""
         if self._held:
             torch.cuda.current_stream(self._device).wait_stream(self._stream())
             self._held = []

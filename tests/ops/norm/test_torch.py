@@ -1,4 +1,4 @@
-"""Batch norm of all steps at once is T calls of F.batch_norm, by plain passes and in Triton's kernels."""
+"""Batch norm of all steps at once is the definition, by plain passes and in Triton's kernels."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.ops.norm.averages import Averages
+from bitspike.ops.norm.reference import Averages
 from bitspike.ops.norm.torch import _fit_kernels, step_norm
 
 pytest.importorskip("triton")

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bitspike.nn import plain
 from bitspike.nn.dropout import Dropout
+from bitspike.nn.fast import plain
 from bitspike.nn.neurons import LIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.ops.chain.c import Mask, Neurons, dense, pack_inputs
 from bitspike.ops.checks import is_ordinary
+from bitspike.ops.dropout.c import draw
 from bitspike.ops.product.c import conv_pool
-from bitspike.ops.product.packed import draw
 
 if TYPE_CHECKING:
     from bitspike.nn.block import Block
@@ -34,7 +34,7 @@ def refused_convolution(block: Block, x: Tensor) -> str | None:
         return "has no convolution of one bit a weight without bias"
     if x.dim() != 5 or x.shape[2] != conv.in_channels or len(x) == 0:
         return f"takes [T, B, {conv.in_channels}, H, W], not {list(x.shape)}"
-    return next(plain.unlike_convolution(conv), None)
+    return plain.unlike_convolution(conv)
 
 
 def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str | None:
@@ -53,7 +53,7 @@ def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str
         return "has pools or a batch norm behind a dense synapse"
     if reason := plain.changed_dropout(dropout) or plain.changed_neurons(parts["lif"], x.device):
         return reason
-    if _drops(dropout) and dropout.key is None and dropout.shard is not None:
+    if dropout.active and dropout.key is None and dropout.shard is not None:
         return "shares PyTorch's draws of dropout with other processes"
     return None if _fits(state, (x.shape[1], synapse.out_features)) else "continues a state that does not fit"
 
@@ -83,7 +83,7 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
     if packed is None:
         return None
     shape = (len(x), x.shape[1], outputs)
-    mask = _mask(block.dropout, shape) if _drops(block.dropout) else None  # last: nothing is drawn in vain
+    mask = _mask(block.dropout, shape) if block.dropout.active else None  # last: nothing is drawn in vain
     return dense(x, packed, signs, synapse.bias, mask, neurons, state)
 
 
@@ -107,10 +107,6 @@ def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
         return True
     cpu = torch.device("cpu")
     return isinstance(state, LIFState) and all(is_ordinary(part, shape, cpu) for part in (state.membrane, state.spikes))
-
-
-def _drops(dropout: Dropout) -> bool:
-    return dropout.p > 0 and dropout.training
 
 
 def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bitspike.ops.norm import whole_kernels as kernels
+from bitspike.ops.launch import at_once
+from bitspike.ops.norm import kernels_integer, kernels_statistics
 from bitspike.ops.product.geometry import Grid
-from bitspike.ops.product.numbers import at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normal
     parts, share = _parts(rows)
     block = _channels(stride)
     sums = torch.empty(2, steps, parts, stride, dtype=torch.float64, device=current.device)
-    kernels._sums_kernel[(steps, parts, -(-stride // block))](
+    kernels_integer._sums_kernel[(steps, parts, -(-stride // block))](
         current, sums, rows, share, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
     )
     mean, scale, inverse = torch.empty(3, steps, stride, dtype=torch.float32, device=current.device)
     running = norm.running or (norm.weight, norm.weight)
     few = at_once(4, 64)
-    kernels._finish_kernel[(-(-stride // few),)](
+    kernels_statistics._finish_kernel[(-(-stride // few),)](
         sums, norm.weight, *running, mean, scale, inverse,
         steps, rows * (steps if norm.shared else 1), norm.momentum, norm.eps, QUOTIENT=quotient,
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, TRACK=norm.running is not None,
@@ -85,18 +85,18 @@ def norm_backward(
     parts, share = _parts(rows)
     block = _channels(stride)
     sums = torch.empty(2, steps, parts, stride, dtype=torch.float32, device=grad.device)
-    kernels._grad_sums_kernel[(steps, parts, -(-stride // block))](
+    kernels_integer._grad_sums_kernel[(steps, parts, -(-stride // block))](
         grad, current, normalizer.mean, sums, rows, share,
         QUOTIENT=quotient, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block,
     )  # fmt: skip
     totals = torch.empty(2, steps, stride, dtype=torch.float32, device=grad.device)
     weight_grad, bias_grad = torch.empty_like(norm.weight), torch.empty_like(norm.bias)
     few = at_once(4, 64)
-    kernels._gather_kernel[(-(-stride // few),)](
+    kernels_statistics._gather_kernel[(-(-stride // few),)](
         sums, normalizer.inverse, totals, weight_grad, bias_grad, steps,
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
-    kernels._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
+    kernels_integer._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
         grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, grad,
         rows, rows * (steps if norm.shared else 1), steps,
         QUOTIENT=quotient, STRIDE=stride, R_BLOCK=64, C_BLOCK=block,

@@ -1,4 +1,4 @@
-"""Spikes as bits, so that products are sums over what fired; masks of dropout as bytes."""
+"""Spikes as bits in C, so that products are sums over what fired."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.buffers import pool
-from bitspike.ops.dropout.reference import dropped_below
-from bitspike.ops.native.library import kernels
+from bitspike.ops.native.library import COUNT, NUMBER, POINTER, declare, kernels
 
 _LARGEST = 255  # of counts
 _EXACT = 1 << 24  # whole numbers of float32 below it have no gaps
+
+
+declare("pack_rows", POINTER, COUNT, COUNT, NUMBER, POINTER, ctypes.POINTER(COUNT))
 
 
 class Packed(NamedTuple):
@@ -44,27 +46,3 @@ def pack(x: Tensor, largest_sum: int) -> Packed | None:
 def words(shape: tuple[int, ...]) -> Tensor:
     """An uninitialised int64 tensor from recycled memory."""
     return pool.empty((*shape, 2)).view(torch.int64).squeeze(-1)
-
-
-class Draw(ctypes.Structure):
-    """`Draw` of draw.h, field by field: the random numbers of dropout. All zero, it keeps everything."""
-
-    _fields_ = (
-        ("key", ctypes.c_uint64),
-        ("layer", ctypes.c_int64),
-        ("first", ctypes.c_int64),
-        ("below", ctypes.c_uint32),
-    )
-
-
-def draw(p: float, key: Tensor, layer: int, first_place: int = 0) -> Draw:
-    """The draws of ops.dropout.keep_mask, for whom place 0 of a step is place `first_place`."""
-    return Draw(int(key) & (2**64 - 1), layer, first_place, dropped_below(p))
-
-
-def keep_mask(shape: tuple[int, ...], draws: Draw) -> Tensor:
-    """As ops.dropout.keep_mask, in C: uint8 `[T, B, ...]`, 1 where kept."""
-    kept = torch.empty(shape, dtype=torch.uint8, device="cpu")
-    places = torch.Size(shape[1:]).numel()
-    kernels().dropout_mask(ctypes.byref(draws), shape[0], places, torch.get_num_threads(), kept.data_ptr())
-    return kept

@@ -7,7 +7,6 @@ says (hooks, a forward pass of its own, another class) needs the modules. A reas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -110,11 +109,12 @@ def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:
     return None
 
 
-def unlike_convolution(conv: BinaryConv2d) -> Iterator[str]:
-    """A plain one moves place by place over the image as it is."""
+def unlike_convolution(conv: BinaryConv2d) -> str | None:
+    """Return why `conv` is not a plain convolution, which moves place by place over the image as it is."""
     plain = (conv.stride, conv.dilation, conv.groups) == ((1, 1), (1, 1), 1)
-    if not plain or conv.padding not in ((0, 0), "valid"):
-        yield "has a convolution with stride, padding, dilation or groups"
+    if plain and conv.padding in ((0, 0), "valid"):
+        return None
+    return "has a convolution with stride, padding, dilation or groups"
 
 
 def average_size(pool: nn.Module) -> int | None:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import bitspike
-from bitspike.nn import fused
 from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.fast import triton as fused
 from bitspike.nn.sharding import Shard
 
 pytest.importorskip("triton")

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
-from bitspike.ops.lif.surrogate_kernels import _surrogate
+from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 ROUNDS = tl.constexpr(_ROUNDS)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitspike.ops.product import weight_kernels
+from bitspike.ops.launch import STORED
+from bitspike.ops.product import kernels_weight
 from bitspike.ops.product.geometry import WORD, Synapse, padded
-from bitspike.ops.product.numbers import STORED
 
 
 def takes(synapse: Synapse) -> bool:
@@ -23,7 +23,7 @@ def signs(weight: Tensor, rows: int) -> Tensor:
     n, k = weight.shape
     wide = padded(k, WORD)
     out = torch.empty(rows, wide, dtype=torch.bfloat16, device=weight.device)
-    weight_kernels._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, 1024)
+    kernels_weight._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, 1024)
     return out
 
 
@@ -31,7 +31,7 @@ def rows(counts: Tensor, wide: int) -> Tensor:
     """Counts `[T, B, K]` as bfloat16 `[T * B, wide]`."""
     size, k = counts.shape[0] * counts.shape[1], counts.flatten(2).shape[2]
     out = torch.empty(size, wide, dtype=torch.bfloat16, device=counts.device)
-    weight_kernels._widen_kernel[(size, -(-wide // 1024))](counts, out, k, wide, 1024)
+    kernels_weight._widen_kernel[(size, -(-wide // 1024))](counts, out, k, wide, 1024)
     return out
 
 

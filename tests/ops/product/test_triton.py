@@ -1,4 +1,4 @@
-"""The parts of fused networks against their plain definitions: products, gradients, dropout, loss, bookkeeping."""
+"""Products in Triton: exact, as their gradients are but for the order of sums; signs are binarize's."""
 
 import pytest
 import torch
@@ -6,10 +6,6 @@ import torch
 import bitspike
 
 pytest.importorskip("triton")
-from bitspike.ops.batches.triton import gather_images, note_first_bad_, tally_
-from bitspike.ops.dropout.reference import dropout as plain_dropout
-from bitspike.ops.dropout.triton import dropout
-from bitspike.ops.loss.triton import count_loss
 from bitspike.ops.product.geometry import Grid, Synapse, aligned_grid, padded
 from bitspike.ops.product.triton import (
     Tiles,
@@ -22,7 +18,6 @@ from bitspike.ops.product.triton import (
     unpack_bits,
     weight_grad,
 )
-from bitspike.train.losses import fires_most, spike_count
 from helpers.kernels import DEVICE, off, rand
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -86,68 +81,6 @@ def test_bits_and_back():
     grid = aligned_grid(5, 3, 3, 2, False)
     spikes = (rand(4, 5, 3, 3) < 0.5).float()
     assert torch.equal(unpack_bits(pack_bits(spikes, grid), grid), spikes)
-
-
-def test_dropout_is_the_plain_one_both_ways():
-    x = rand(9, 3, 11).requires_grad_()
-    key = torch.tensor(77, device=DEVICE)
-    y = dropout(x, 0.3, key, 2)
-    assert torch.equal(y, plain_dropout(x, 0.3, key, 2))
-    (grad,) = torch.autograd.grad(y.sum(), x)
-    assert torch.equal(grad, plain_dropout(torch.ones_like(x), 0.3, key, 2))
-
-
-def test_the_count_loss_is_the_plain_one():
-    spikes = (rand(133, 7, 11) < 0.4).float().requires_grad_()
-    labels = torch.arange(14, device=DEVICE).view(7, 2)[:, 0] % 11
-    loss, rights = count_loss(spikes, labels, int(133 * 0.8), int(133 * 0.2))
-    assert torch.equal(rights == 1, spikes.sum(0).argmax(1) == labels)
-    plain = bitspike.count_loss(spikes, labels)
-    torch.testing.assert_close(loss, plain)
-    (got,), (wanted,) = torch.autograd.grad(loss * 3, spikes), torch.autograd.grad(plain * 3, spikes)
-    torch.testing.assert_close(got, wanted)
-
-
-def test_of_equal_counts_the_first_class_is_the_answer():
-    spikes = torch.ones(3, 2, 4, device=DEVICE)
-    assert count_loss(spikes, torch.tensor([0, 1], device=DEVICE), 2, 1)[1].tolist() == [1, 0]
-
-
-def test_silence_is_no_answer_in_the_kernel_either():
-    """Counts of a few spikes or none: many ties, many silent samples; right are those of the one definition."""
-    spikes = (rand(3, 200, 4) < 0.1).float()
-    for label in range(4):
-        labels = torch.full((200,), label, device=DEVICE)
-        rights = count_loss(spikes, labels, 2, 1)[1]
-        assert torch.equal(rights == 1, fires_most(spike_count(spikes), labels))
-    assert (spikes.sum((0, 2)) == 0).sum() > 10
-
-
-def test_the_tally_adds_up():
-    sums = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, device=DEVICE)
-    rights = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0], device=DEVICE)
-    tally_(sums, torch.tensor(0.5, device=DEVICE), rights)
-    assert sums.tolist() == [3.5, 6.0, 8.0]
-
-
-def test_the_first_bad_iteration_stays():
-    first = torch.tensor([-1, -1, 4, -1], device=DEVICE)
-    norms = torch.tensor([1.0, torch.nan, torch.nan, torch.inf], device=DEVICE)
-    note_first_bad_(first, norms, torch.tensor(7, device=DEVICE))
-    assert first.tolist() == [-1, 7, 4, 7]
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
-def test_images_are_gathered_as_plainly(dtype):
-    values = (rand(6, 1, 5, 7) * 256).to(torch.uint8)[..., 1:]
-    labels, rows = (
-        torch.arange(6, device=DEVICE) * 3,
-        torch.tensor([5, 9, 0, 9, 0, 9, 3], device=DEVICE, dtype=dtype)[::2],
-    )
-    images, chosen = gather_images(values, labels, rows)
-    plain = values[rows].cpu().float().div_(255)  # on a GPU PyTorch multiplies by 1/255, which rounds otherwise
-    assert torch.equal(images.cpu(), plain)
-    assert torch.equal(chosen, labels[rows])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in multiply")  # the interpreter's 0 * inf

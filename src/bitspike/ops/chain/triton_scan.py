@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bitspike.ops.chain import scan_kernels as kernels
+from bitspike.ops.chain import kernels
 from bitspike.ops.dropout.reference import dropped_below
+from bitspike.ops.launch import STORED, at_once, on
 from bitspike.ops.lif.surrogate import Surrogate
-from bitspike.ops.norm.whole import Normalizer
+from bitspike.ops.norm.triton_integer import Normalizer
 from bitspike.ops.product.geometry import WORD, Grid
-from bitspike.ops.product.numbers import STORED, at_once, on
 
 
 @dataclass(frozen=True, slots=True)

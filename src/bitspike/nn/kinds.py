@@ -1,0 +1,90 @@
+"""The kinds of neurons that `build` can make: a table of factories by name, and what a factory is told.
+
+Another kind is a class in neurons.py and an entry in `NEURONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
+
+
+@dataclass(frozen=True, slots=True)
+class NeuronLayer:
+    """The layer that a factory makes neurons for: `LIF(**layer.settings)` are its plain neurons."""
+
+    index: int  # of the layer in the network, from 0
+    last: bool
+    shape: tuple[int, ...]  # of one sample's neurons: (outputs,), or (channels, height, width) of a convolution
+    binary: bool  # whether weights, also recurrent ones, have one bit
+    clip: float | None
+    settings: dict[str, Any]  # what LIF is made with: beta, theta, slope, ...
+
+
+NeuronFactory = Callable[[NeuronLayer], LIF]
+
+
+def _lif(layer: NeuronLayer) -> LIF:
+    return LIF(**layer.settings)
+
+
+def _recurrent(layer: NeuronLayer) -> LIF:
+    """Return recurrent neurons for a Dense layer but the last, else plain ones."""
+    if layer.last or len(layer.shape) > 1:
+        return LIF(**layer.settings)
+    return RecurrentLIF(**layer.settings | {"neurons": layer.shape[0]}, binary=layer.binary, clip=layer.clip)
+
+
+def _adaptive(layer: NeuronLayer) -> LIF:
+    """Return adaptive neurons, with the `adaptation` that was given, if any."""
+    settings = dict(layer.settings)
+    given = settings.pop("adaptation")
+    return AdaptiveLIF(**settings, **({} if given is None else {"rho": given.rho, "strength": given.strength}))
+
+
+NEURONS: dict[str, NeuronFactory] = {"lif": _lif, "recurrent": _recurrent, "adaptive": _adaptive}
+
+
+def neuron_factory(neuron: str | NeuronFactory, *, recurrent: bool) -> NeuronFactory:
+    """Return the factory of that name, or the given one; `recurrent` is another way to ask for "recurrent"."""
+    if recurrent:
+        if neuron not in ("lif", "recurrent"):
+            raise ValueError(
+                f"build: recurrent=True means neuron='recurrent', but neuron is {neuron!r}; leave one of them out"
+            )
+        neuron = "recurrent"
+    if isinstance(neuron, str):
+        if neuron in NEURONS:
+            return NEURONS[neuron]
+        raise ValueError(
+            f"build: neuron must be one of {', '.join(NEURONS)}, or a function from a layer to its neurons, "
+            f"but is {neuron!r}"
+        )
+    if not callable(neuron) or isinstance(neuron, type):
+        given = f"the class {neuron.__name__}" if isinstance(neuron, type) else repr(neuron)
+        name = neuron.__name__ if isinstance(neuron, type) and issubclass(neuron, LIF) else "MyLIF"
+        raise TypeError(
+            f"build: neuron must be a name or a function from a layer to its neurons, but is {given}; "
+            f"write neuron=lambda layer: {name}(**layer.settings)"
+        )
+    return neuron
+
+
+def make_neurons(factory: NeuronFactory, layer: NeuronLayer, before: Sequence[LIF]) -> LIF:
+    """Return what the factory makes for a layer; raise unless that is a LIF, and none of the layers `before`."""
+    made = factory(layer)
+    for i, other in enumerate(before):
+        if made is other:
+            raise ValueError(
+                f"build: neuron must make new neurons for each layer, but gave layer {layer.index + 1} those of "
+                f"layer {i + 1}; write neuron=lambda layer: LIF(**layer.settings)"
+            )
+    if not isinstance(made, LIF):
+        raise TypeError(
+            f"build: neuron must make a LIF or a class derived from it, but made a {type(made).__name__} "
+            f"for layer {layer.index + 1}"
+        )
+    return made

@@ -1,0 +1,30 @@
+/* The mask of dropout for a whole current, as bytes (the definition is ops/dropout/reference.py). */
+#include "dropout/draw.h"
+
+enum { PLACES = 1024 /* that are drawn at once */ };
+
+static FOR_EACH_CPU void draw_block(const Draw *d, int64_t first, int64_t n, int64_t block, uint8_t *kept)
+{
+    draw(d, first, n, block, kept);
+}
+
+static FOR_EACH_CPU void spread(const uint8_t *restrict four, int bit, int64_t n, uint8_t *restrict kept)
+{
+    for (int64_t i = 0; i < n; i++)
+        kept[i] = (four[i] >> bit) & 1;
+}
+
+/* kept [steps, places]: 1 where the draw keeps. */
+EXPORT void dropout_mask(const Draw *d, int64_t steps, int64_t places, int threads, uint8_t *kept)
+{
+    const int64_t chunks = (places + PLACES - 1) / PLACES, blocks = (steps + 3) / 4;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t task = 0; task < chunks * blocks; task++) {
+        const int64_t block = task / chunks, start = task % chunks * PLACES;
+        const int64_t n = places - start < PLACES ? places - start : PLACES;
+        uint8_t four[PLACES];
+        draw_block(d, start, n, block, four);
+        for (int64_t t = 4 * block; t < steps && t < 4 * block + 4; t++)
+            spread(four, (int)(t % 4), n, kept + t * places + start);
+    }
+}

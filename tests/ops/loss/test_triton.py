@@ -1,0 +1,39 @@
+"""The count loss in Triton is the plain one, and so is its answer to which samples are right."""
+
+import pytest
+import torch
+
+import bitspike
+
+pytest.importorskip("triton")
+from bitspike.ops.loss.triton import count_loss
+from bitspike.train.losses import fires_most, spike_count
+from helpers.kernels import DEVICE, rand
+
+pytestmark = pytest.mark.usefixtures("poisoned")
+
+
+def test_the_count_loss_is_the_plain_one():
+    spikes = (rand(133, 7, 11) < 0.4).float().requires_grad_()
+    labels = torch.arange(14, device=DEVICE).view(7, 2)[:, 0] % 11
+    loss, rights = count_loss(spikes, labels, int(133 * 0.8), int(133 * 0.2))
+    assert torch.equal(rights == 1, spikes.sum(0).argmax(1) == labels)
+    plain = bitspike.count_loss(spikes, labels)
+    torch.testing.assert_close(loss, plain)
+    (got,), (wanted,) = torch.autograd.grad(loss * 3, spikes), torch.autograd.grad(plain * 3, spikes)
+    torch.testing.assert_close(got, wanted)
+
+
+def test_of_equal_counts_the_first_class_is_the_answer():
+    spikes = torch.ones(3, 2, 4, device=DEVICE)
+    assert count_loss(spikes, torch.tensor([0, 1], device=DEVICE), 2, 1)[1].tolist() == [1, 0]
+
+
+def test_silence_is_no_answer_in_the_kernel_either():
+    """Counts of a few spikes or none: many ties, many silent samples; right are those of the one definition."""
+    spikes = (rand(3, 200, 4) < 0.1).float()
+    for label in range(4):
+        labels = torch.full((200,), label, device=DEVICE)
+        rights = count_loss(spikes, labels, 2, 1)[1]
+        assert torch.equal(rights == 1, fires_most(spike_count(spikes), labels))
+    assert (spikes.sum((0, 2)) == 0).sum() > 10
