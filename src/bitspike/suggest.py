@@ -174,7 +174,7 @@ def suggest_schedules(
     theta_0 is `start` times the typical peak of the layer's free membrane (`measure_drive`). Below 1, more than half of
     the driven neurons fire, so that every layer has input and gradients from the first iteration on.
     theta_inf is `stop` times the typical peak, or as given: one number, or one a layer. Of the levels that we tried the
-    typical peak itself was the best in every network (docs/annealing.md), with `surrogate_center="current"`.
+    typical peak itself was the best in every network (docs/reports/annealing.md), with `surrogate_center="current"`.
     The rate brings theta 95 % of the way in a share `within` of the `iterations` of training; the rest of them learn at
     the final threshold. To a theta_inf above the typical peak it is lower where the paper's bound is: one update must
     not take theta past that peak (`Drive.largest_rate`). Sparser input drives less: it starts lower and, to a given

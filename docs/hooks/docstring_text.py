@@ -1,0 +1,27 @@
+"""Docstrings are plain text with `code` in it: an asterisk is a product, `beta*u`, and not Markdown's emphasis."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+EXAMPLES = re.compile(r"^Examples:$", re.MULTILINE)
+
+
+def as_markdown(text: str) -> str:
+    """Return a docstring whose asterisks outside of `code` are shown as they are; its examples stay."""
+    examples = EXAMPLES.search(text)
+    end = examples.start() if examples else len(text)
+    parts = text[:end].split("`")
+    parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
+    return "`".join(parts) + text[end:]
+
+
+class DocstringText(griffe.Extension):
+    """Prepare every docstring for Markdown."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)
