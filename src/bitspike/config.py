@@ -59,9 +59,9 @@ Positive = Annotated[Whole, Field(ge=1, lt=2**31)]  # PyTorch has room for it
 
 
 class Config(BaseModel):
-    """Frozen data; unknown fields are errors."""
+    """Frozen data; unknown fields are errors. The string below a field is its description, for documentation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)

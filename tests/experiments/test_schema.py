@@ -2,6 +2,7 @@
 
 import math
 import tomllib
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bitspike import Constant, Linear, Relax
-from bitspike.config import known_keys
+from bitspike.config import Config, known_keys
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import (
     Experiment,
@@ -557,3 +558,30 @@ def test_whatever_is_set_works_or_is_refused_in_words(text, before):
     except ValueError as error:
         said = str(error)
         assert said.startswith("--set ")
+
+
+# ---- What documentation is made from
+
+
+def described(model: type[Config], prefix: str = "") -> dict[str, str | None]:
+    """The description of every field of a model, by its dotted name."""
+    found: dict[str, str | None] = {}
+    for name, field in model.model_fields.items():
+        found[prefix + name] = field.description
+        for inner in configs_in(field.annotation):
+            found |= described(inner, f"{prefix}{name}.")
+    return found
+
+
+def configs_in(annotation) -> list[type[Config]]:
+    """The tables that a field may hold."""
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return [annotation]
+    return [config for part in get_args(annotation) for config in configs_in(part)]
+
+
+def test_every_field_says_what_it_is():
+    found = described(Experiment)
+    assert {"seed", "data.keep", "net.theta", "net.theta.tau", "paper.sigma"} <= found.keys()
+    silent = [key for key, text in found.items() if not (text and text[0].isupper() and text.endswith("."))]
+    assert [key for key in silent if not key.startswith("train.")] == []

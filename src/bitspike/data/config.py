@@ -16,28 +16,48 @@ Above0 = Annotated[Real, Field(gt=0, le=1e9)]
 class DataConfig(Config):
     """A built-in set by `name`, or the user's own `file`."""
 
-    name: str | None = None  # a built-in set: `bitspike data list`
-    file: Path | None = None  # own data: npz or HDF5, relative to the TOML file
-    test_file: Path | None = None  # own data's test set; without it `test_share` of `file` is held out
-    kind: Literal["images", "events", "spikes"] | None = None  # what `file` holds; found by its arrays if not given
-    time_unit: Literal["s", "ms", "us"] | None = None  # of the events' `t`
-    sensor: tuple[Positive, ...] | None = None  # (height, width) or (units,); found from the events if not given
+    name: str | None = None
+    """A built-in data set; `bitspike data list` shows them."""
+    file: Path | None = None
+    """Your own data, an npz or HDF5 file. The path is relative to the TOML file."""
+    test_file: Path | None = None
+    """The test samples of your own data. Without it `test_share` of `file` is held out."""
+    kind: Literal["images", "events", "spikes"] | None = None
+    """What `file` holds. Without it the names of its arrays tell."""
+    time_unit: Literal["s", "ms", "us"] | None = None
+    """The unit of the events' times in `file`."""
+    sensor: tuple[Positive, ...] | None = None
+    """The sensor's size: height and width, or the number of units. Without it the events tell."""
 
-    bin_ms: Above0 | None = None  # width of a time bin
-    steps: Positive | None = None  # time bins of a training sample
-    test_steps: Positive | None = None  # and of a test sample, if others
-    downsample: Positive | None = None  # events are summed over squares of this side
-    polarity: Truth | None = None  # one channel a polarity
-    clip: Annotated[Whole, Field(ge=1, le=255)] | None = None  # events counted in a bin at most; 1 gives bits
-    duration_ms: Above0 | None = None  # events after this are left out
+    bin_ms: Above0 | None = None
+    """The width of a time bin, in milliseconds. Events of one bin are one time step."""
+    steps: Positive | None = None
+    """The time bins of a training sample."""
+    test_steps: Positive | None = None
+    """The time bins of a test sample, where they are not those of a training sample."""
+    downsample: Positive | None = None
+    """Events are summed over squares of this side, in pixels."""
+    polarity: Truth | None = None
+    """Give each polarity of the events a channel of its own."""
+    clip: Annotated[Whole, Field(ge=1, le=255)] | None = None
+    """The most events that are counted in one bin; 1 gives bits."""
+    duration_ms: Above0 | None = None
+    """Events after this time, in milliseconds, are left out."""
 
-    keep: Annotated[Real, Field(gt=0, le=1)] = 1.0  # thinned images: the share of pixels kept, drawn once a sample
-    train_limit: Positive | None = None  # only so many samples, drawn with `split_seed`
+    keep: Annotated[Real, Field(gt=0, le=1)] = 1.0
+    """The share of pixels that thinned images keep; they are drawn once for each sample."""
+    train_limit: Positive | None = None
+    """Use only so many training samples, drawn with `split_seed`."""
     test_limit: Positive | None = None
-    validation_share: Share = 0.1  # of the training samples, class by class; the holdout protocol picks on them
+    """Use only so many test samples, drawn with `split_seed`."""
+    validation_share: Share = 0.1
+    """The share of training samples, in each class, that protocol `holdout` keeps to choose the best epoch by."""
     test_share: Annotated[Real, Field(gt=0, lt=1)] = 0.2
+    """The share of your own `file` that becomes the test set, where there is no `test_file`."""
     split_seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
-    repeat: Positive = 1  # how often an epoch passes over the training samples
+    """What the held-out samples and the limits are drawn from; it does not depend on `seed`."""
+    repeat: Positive = 1
+    """How often an epoch passes over the training samples."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -37,13 +37,18 @@ _PATHS = ("data.file", "data.test_file", "train.teacher")
 
 
 class Rise(Config):
-    """A threshold that is annealed: it relaxes with {start, stop, rate} or {.., tau}, is a line with {.., steps}."""
+    """A threshold that is annealed upwards: with `rate` or `tau` it relaxes, with `steps` it rises in a line."""
 
     start: Above0
+    """The threshold of the first iteration."""
     stop: Above0
+    """The threshold that training ends with; it is above `start`."""
     rate: Annotated[Real, Field(gt=0, le=1)] | None = None
+    """The share of the way to `stop` that is gone in one iteration."""
     tau: Above0 | None = None
+    """The iterations in which the distance to `stop` falls to 1/e; another way to say `rate`."""
     steps: Positive | None = None
+    """The iterations in which the threshold rises in a straight line."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -69,26 +74,43 @@ Threshold = Above0 | Rise
 
 
 class NetConfig(Config):
-    """A network in the paper's notation; lists have one value a neuron layer (dropout: a Dense layer)."""
+    """A network in the paper's notation. A list has one value for each layer of neurons."""
 
     notation: str
-    binary: Truth = True  # False: the float32 twin
+    """The layers in the paper's notation, such as `"784-300-10"` or `"16Conv5-AP2-64Conv5-AP2-1024Dense10"`."""
+    binary: Truth = True
+    """Weights are -1 or +1; `false` gives the same network with float32 weights."""
     beta: Decay | list[Decay]
+    """The share of its membrane that a neuron keeps from one time step to the next."""
     slope: Above0 | list[Above0]
+    """The steepness of the surrogate gradient: a larger one is narrower around the threshold."""
     theta: Threshold | list[Threshold]
+    """The threshold at which a neuron fires: a number, or a table `{start, stop, rate}` that is annealed."""
     dropout: Drop | list[Drop] = 0.0
+    """The share of a Dense layer's input current dropped in training. A list has one value for each Dense layer."""
     norm: Literal["step", "shared", "none"] = "none"
-    # the gradient's shape around the threshold: the names of ops/surrogate.py, written out, for that needs torch
+    """Batch norm behind convolutions: `step` takes statistics of each time step, `shared` of all steps together."""
+    # the names of ops/lif/surrogate.py, written out: that module needs torch, and this one loads without it
     surrogate: Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"] = "fast_sigmoid"
+    """The shape of the surrogate gradient around the threshold."""
     surrogate_center: Literal["initial", "current"] = "initial"
+    """Where the surrogate gradient is largest: at the threshold's `initial` value (the paper), or its `current` one."""
     init: Literal["torch", "released"] = "released"
-    clip: Above0 | None = None  # no gradient to latent weights beyond
-    steps: Positive = 100  # how long a static input is shown
-    glances: Literal[1, 5, 9] = 1  # places that an image is shown at in these steps, one after the other
+    """The draw of the first weights: as the paper's `released` code does it, or as the `torch` layers do."""
+    clip: Above0 | None = None
+    """Latent weights of a larger absolute value get no gradient."""
+    steps: Positive = 100
+    """The time steps for which a static input is shown."""
+    glances: Literal[1, 5, 9] = 1
+    """The number of places at which an image is shown, one after the other; they share `steps` equally."""
     learn_beta: Truth = False
+    """Train `beta` as well: one value for each neuron of a Dense layer, one for each convolutional layer."""
     recurrent: Truth = False
+    """Feed the spikes of each hidden Dense layer back into it, through weights of its own."""
     backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"
-    recompute: Truth = False  # on a GPU: keep only hidden spikes for the backward pass, make the rest again
+    """The code that runs the neurons; `auto` takes the fastest that fits. All give the same spikes."""
+    recompute: Truth = False
+    """On a GPU, keep only hidden spikes for the backward pass and compute the rest again: less memory, more time."""
 
     @model_validator(mode="after")
     def _whole_glances(self) -> Self:
@@ -111,24 +133,35 @@ class NetConfig(Config):
 
 
 class Published(Config):
-    """What the paper reports: test accuracy in percent, best and mean over five trials, their sample sigma."""
+    """What the paper reports: test accuracies in percent over five trials."""
 
     best: Real
+    """The best test accuracy of the trials, in percent."""
     mean: Real
+    """The mean test accuracy of the trials, in percent."""
     sigma: Real
+    """The sample standard deviation of the trials' test accuracies, in percent."""
 
 
 class Experiment(Config):
     """Everything that decides a run's numbers but the machine."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The experiment's name; a run's folder is called by it. A file without one is called by its own name."""
     title: str = ""
+    """What the experiment is, in words."""
     seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
+    """What weights, the order of samples and dropout are drawn from."""
     data: DataConfig
+    """The samples."""
     net: NetConfig
+    """The network."""
     train: TrainConfig
+    """How the network is trained."""
     paper: Published | None = None
-    sources: dict[str, str] = Field(default_factory=dict)  # dotted field -> where its value comes from
+    """What the paper reports for this experiment."""
+    sources: dict[str, str] = Field(default_factory=dict)
+    """Where values come from: a field's dotted name, such as `"train.lr"`, and a source in words."""
 
     @model_validator(mode="after")
     def _sources_exist(self) -> Self:
