@@ -89,6 +89,15 @@ def validated(model: type[M], values: Mapping[str, Any], where: str | Callable[[
     raise ValueError("; ".join(f"{place}: {'; '.join(texts)}" for place, texts in said.items()) + more)
 
 
+def problems_of(model: type[Config], values: Mapping[str, Any]) -> list[Problem]:
+    """Return what keeps `values` from being a `model`: one problem for each wrong field, none if they are one."""
+    try:
+        model.model_validate(dict(values))
+    except ValidationError as error:
+        return _problems(model, error.errors())
+    return []
+
+
 def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
     """One a field: of the branches of a union that were tried, the one that came furthest."""
     furthest: dict[tuple[Any, ...], Any] = {}
@@ -102,7 +111,11 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
         _problem(model, error) if i < 4 * _MOST else Problem("", "") for i, (_, error) in enumerate(furthest.values())
     ]
     meant = {problem.table for problem in found}
-    return [problem for problem in found if not (problem.key in meant and problem.text == f"{problem.key} is missing")]
+    return [
+        problem
+        for problem in found
+        if not (problem.key.partition(".")[0] in meant and problem.text == f"{problem.key} is missing")
+    ]
 
 
 def _problem(model: type[Config], error: Any) -> Problem:

@@ -19,10 +19,10 @@ from bitspike.experiments.schema import (
     as_toml,
     as_values,
     experiment,
-    parse_setting,
     read_experiment,
     with_values,
 )
+from bitspike.experiments.settings import parse_setting
 
 MNIST = preset("mnist/annealed")
 SHD = preset("shd/annealed")
@@ -101,7 +101,6 @@ def get(spec: Experiment, key: str):
         ("train.schedule=decay", "train.schedule", "decay"),
         ("train.latent_clip=0.1", "train.latent_clip", 0.1),
         ("train.latent_clip=none", "train.latent_clip", None),
-        ("train.average=0.99", "train.average", 0.99),
         ("train.recalibrate=5120", "train.recalibrate", 5120),
         ("train.optimizer=adamw", "train.weight_decay", 0.01),
         ("net.surrogate=arctan", "net.surrogate", "arctan"),
@@ -242,8 +241,6 @@ def test_a_path_that_leads_nowhere_names_what_it_stopped_at():
         ("train.schedule=linear", "train.schedule", "'cosine', 'constant' or 'decay'", "'linear'"),
         ("train.warmup=1", "train.warmup", "less than 1", "1"),
         ("train.latent_clip=0", "train.latent_clip", "greater than 0", "0"),
-        ("train.average=1", "train.average", "less than 1", "1"),
-        ("train.average=0", "train.average", "greater than 0", "0"),
         ("train.recalibrate=-1", "train.recalibrate", "greater than or equal to 0", "-1"),
         ("train.recalibrate=2.5", "train.recalibrate", "a valid integer", "2.5"),
         ("net.surrogate=atan", "net.surrogate", "'fast_sigmoid', 'arctan', 'triangular' or 'sigmoid'", "'atan'"),
@@ -408,6 +405,107 @@ def test_a_file_that_is_no_toml_says_so(tmp_path, content):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_experiment(tmp_path / "mine.toml")
+
+
+# ---- Files with --set: each mistake names what it comes from
+
+HEAD = "[data]\nname = 'mnist'\n[net]\nnotation = '784-10'\nbeta = 0.9\nslope = 1\ntheta = 2\n"
+GOOD = HEAD + "[train]\nlr = 1e-3\n"
+MISTAKES = {  # of a file, and what is said of them
+    GOOD + "epoch = 3": "no field is named 'train.epoch'; did you mean 'train.epochs'?",
+    GOOD + "batch = 0": "train.batch: must be greater than or equal to 1, but is 0",
+    GOOD + "warmup = 0.1": "train.warmup belongs to train.schedule = 'decay', but the schedule is 'constant'",
+    GOOD + "betas = [0.9, 1.5]": "train.betas.1: must be less than 1, but is 1.5",
+    GOOD + "choose = 'last'\npatience = 3": "train.patience stops where accuracy no longer rises",
+    GOOD + "[sources]\nsed = 'a'": "sources: no field is named 'sed'; did you mean 'seed'?",
+    GOOD + "[sources]\nseed = 3": "sources.seed: must be a valid string, but is 3",
+    GOOD + "[sources]\n'train.epochs' = 3": "sources.train.epochs: must be a valid string, but is 3",
+    GOOD + "[paper]\nbest = 3\nmean = 3": "paper.sigma is missing",
+    "sources = 3\n" + GOOD: "sources: must be a table, but is 3",
+    "sources = ['seed', 'train.epochs']\n" + GOOD: "sources: must be a table, but is ['seed', 'train.epochs']",
+    "title = 3\n" + GOOD: "title: must be a valid string, but is 3",
+    "sede = 3\n" + GOOD: "no field is named 'sede'; did you mean 'seed'?",
+    "train = 3\n" + HEAD: "train: must be a table, but is 3",
+    HEAD + "[[train]]\nlr = 1": "train: must be a table, but is [{'lr': 1}]",
+    HEAD + "[train]\nbatch = 3": "train.lr is missing",
+    HEAD
+    + "[training]\nlr = 3": "no table is named [training]; the tables are [data], [net], [train], [paper], [sources]",
+    GOOD.replace("theta = 2", "theta = { start = 1, stop = 2 }"): "net.theta: a threshold {start, stop, ...} needs one",
+    GOOD.replace("theta = 2", "theta = 2\nglances = 9"): "net.steps must be a multiple of net.glances, 9, but is 100",
+    GOOD.replace("name = 'mnist'", "train_limit = 3"): "data: give either data.name, a built-in set, or data.file",
+}
+HARMLESS = (["seed=3"], ["train.epochs=1"], ["seed=3", "train.epochs=1"], ["title=x", "data.test_limit=7"])
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a file, and return what is said of it and settings; the file is called FILE there."""
+
+    def said(text: str, settings: list[str]) -> str:
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return refusal(read_experiment, path, settings).replace(str(path), "FILE")
+
+    return said
+
+
+@pytest.mark.parametrize("settings", HARMLESS, ids=" ".join)
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_mistake_of_the_file_is_the_files_whatever_is_set(written, text, settings):
+    alone = written(text, [])
+    assert alone.startswith(f"FILE: {MISTAKES[text]}")
+    if "title = 3" in text:
+        settings = [setting for setting in settings if not setting.startswith("title")]
+    assert written(text, settings) == alone
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("seed=-1", "seed: must be greater than or equal to 0, but is -1"),
+        ("paper.best=3", "paper.mean is missing; paper.sigma is missing"),
+        ("net.steps=0", "net.steps: must be greater than or equal to 1, but is 0"),
+        ("data.test_file=x.npz", "data.test_file belongs to your own data (data.file), but data.name is 'mnist'"),
+        ("net.glances=9", "net.steps must be a multiple of net.glances, 9, but is 100"),
+    ],
+)
+def test_a_mistake_of_a_setting_is_the_settings_whatever_is_in_the_file(written, setting, says):
+    assert written(GOOD, [setting, "train.epochs=3"]).startswith(f"--set {setting}: {says}")
+    both = written(GOOD + "batch = 0", [setting, "train.epochs=3"])
+    assert f"--set {setting}: {says}" in both
+    assert "FILE: train.batch: must be greater than or equal to 1, but is 0" in both
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        # the file and a setting do not go together: without the setting all would be well
+        (
+            GOOD + "warmup = 0.1\nschedule = 'decay'",
+            ["train.schedule=constant"],
+            "--set train.schedule=constant: train.w",
+        ),
+        (
+            GOOD + "correct = 0.9",
+            ["train.incorrect=0.95"],
+            "--set train.incorrect=0.95: train.incorrect < train.correct",
+        ),
+        (GOOD + "incorrect = 0.9", ["train.correct=0.85"], "--set train.correct=0.85: train.incorrect < train.correct"),
+        # a setting mends one field, and another mistake of the file is seen only then
+        (HEAD + "[train]\nwarmup = 0.1", ["train.lr=1"], "FILE: train.warmup belongs to train.schedule"),
+        (HEAD + "[sources]\nsed = 'a'", ["train.lr=1", "seed=3"], "FILE: sources: no field is named 'sed'"),
+        # a setting takes the place of what is wrong in the file
+        ("seed = -1\n" + GOOD, ["seed=-2"], "--set seed=-2: seed: must be greater than or equal to 0, but is -2"),
+    ],
+)
+def test_fields_that_do_not_go_together_name_what_is_at_fault(written, text, settings, said):
+    assert written(text, settings).startswith(said)
+
+
+def test_a_setting_can_mend_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("seed = -1\n" + GOOD + "warmup = 0.1")
+    assert read_experiment(path, ["seed=2", "train.warmup=0"]).seed == 2
 
 
 # ---- Frozen

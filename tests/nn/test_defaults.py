@@ -143,7 +143,7 @@ def helpers():
     rates, images = spikes(4, 2, 5, 5) * 0.5, spikes(6, 2, 8, 8)
     labels = torch.as_tensor([0, 1, 0, 1, 0, 1], device="cpu")
     key = torch.as_tensor(5, device="cpu")
-    jitter = Jitter(shift=2, mirror=True, contrast=0.3)
+    jitter = Jitter(shift=2, contrast=0.3)
     samples = Images((images * 255).to(torch.uint8), labels)
     frames = frames_from_dense(spikes(6, 4, 3), labels)
     silent = frames_from_dense(torch.zeros(6, 4, 3, device="cpu"), labels)

@@ -6,7 +6,6 @@ import torch
 from bitspike import build
 from bitspike.analysis.activity import measure_activity
 from bitspike.data.samples import Images
-from bitspike.train.distill import soft_targets
 from bitspike.train.evaluation import evaluate
 from bitspike.train.tasks import CountTask
 
@@ -17,7 +16,6 @@ def samples(height=6):
 
 LOOKS = {
     "evaluate": lambda net, data: evaluate(net, data, CountTask(), batch=4),
-    "soft_targets": lambda net, data: soft_targets(net, data, batch=4),
     "measure_activity": lambda net, data: measure_activity(net, [data.batch(torch.arange(8))[0]], steps=5, bins=5),
 }
 

@@ -26,7 +26,7 @@ from helpers.graphs import (
 LOSS = ("train.loss=cross_entropy", "train.logit_scale=8", "train.label_smoothing=0.1")
 DECAY = ("train.schedule=decay", "train.warmup=0.2")
 ALL = (
-    *(*LOSS, *DECAY, "train.latent_clip=0.03", "train.average=0.8", "train.recalibrate=20", "train.epochs=2"),
+    *(*LOSS, *DECAY, "train.latent_clip=0.03", "train.recalibrate=20", "train.epochs=2"),
     "train.harden=0.6",  # ends within the second epoch
     "train.contrast=0.3",
 )
@@ -49,14 +49,13 @@ def interrupting(after):
 class Replays(ReplayStandIn):
     def memory(self):
         work = self.body.func.__self__
-        return [*super().memory(), *work.average.sums, work.hardening.hardness]
+        return [*super().memory(), work.hardening.hardness]
 
 
 class Joined(JointStandIn):
     def memory(self):
         works = [lane.trainer.work for lane in self.body.args[0]]
-        averages = [tensor for work in works for tensor in work.average.sums]
-        return [*super().memory(), *averages, *(work.hardening.hardness for work in works)]
+        return [*super().memory(), *(work.hardening.hardness for work in works)]
 
 
 @pytest.fixture
@@ -113,23 +112,21 @@ def test_two_processes_are_one(tmp_path):
         ended = runs.wait_all(runs.start_ranks(size, argv, tmp_path))
         assert [each.code for each in ended] == [0] * size, [each.err for each in ended]
     one, two = (runs.flat(runs.checkpoint(tmp_path / name)) for name in ("one", "two"))
-    assert any("/average/" in path for path in one)
     for path, value in one.items():
-        if isinstance(value, torch.Tensor) and ("/net/" in path or "/average/" in path):
+        if isinstance(value, torch.Tensor) and "/net/" in path:
             torch.testing.assert_close(two[path], value, rtol=1e-9, atol=1e-9)
     for a, b in zip(runs.rows(tmp_path / "one"), runs.rows(tmp_path / "two"), strict=True):
         assert b["valid_loss"] == pytest.approx(a["valid_loss"], rel=1e-9)
 
 
 def test_what_was_judged_is_what_is_saved(tmp_path):
-    """Averaged weights with the statistics of their own; the training weights are others, and clipped."""
+    """The weights with the statistics that were computed for them; both files hold them clipped."""
     summary = train(tmp_path, "run")
     judged = evaluate_run(tmp_path / "run", "valid", Setting()).result
     row = runs.rows(tmp_path / "run")[summary["best_epoch"] - 1]
     assert (judged.loss, judged.accuracy) == (row["valid_loss"], row["valid_accuracy"])
     best, last = load_file(tmp_path / "run" / "best.safetensors"), runs.checkpoint(tmp_path / "run")
     weight = "layers.2.synapse.weight"
-    assert not torch.equal(best[weight], last["net"][weight])
     for held in (best, last["net"]):
         assert 0.01 < held[weight].abs().max() <= 0.03 + 1e-8
 
@@ -149,14 +146,6 @@ def test_latent_weights_stay_within_their_clip_after_every_iteration(tmp_path, m
     train(tmp_path, "run", "train.latent_clip=0.01", "train.epochs=1", "train.harden=0")
     assert max(tops) == pytest.approx(0.01)
     assert min(others) > 0.5  # batch norm's
-
-
-def test_the_average_changes_no_number_of_training(tmp_path):
-    train(tmp_path, "with")
-    train(tmp_path, "without", "train.average=none")
-    one, two = (runs.rows(tmp_path / name) for name in ("with", "without"))
-    assert [row["train_loss"] for row in one] == [row["train_loss"] for row in two]
-    assert [row["valid_loss"] for row in one] != [row["valid_loss"] for row in two]
 
 
 def test_contrast_is_for_training_alone(tmp_path):
@@ -208,18 +197,6 @@ def test_fields_at_their_defaults_leave_the_digest_alone():
     said = ["train.recalibrate=0", "train.warmup=0", "train.logit_scale=10", "net.surrogate=fast_sigmoid"]
     assert identity(spec, Data) == identity(with_values(spec, said), Data)
     assert identity(spec, Data) != identity(with_values(spec, ["train.recalibrate=1"]), Data)
-
-
-@pytest.mark.parametrize("kind", ["missing", None, "short", "other"])
-def test_a_checkpoint_whose_average_does_not_fit_is_one_line(tmp_path, kind):
-    assert train(tmp_path, "run", listener=interrupting(2)) is None
-    state = runs.checkpoint(tmp_path / "run")
-    sums = state.pop("average")
-    changed = {"missing": {}, None: {"average": None}, "short": {"average": sums[1:]}, "other": {"average": sums[::-1]}}
-    torch.save(state | changed[kind], tmp_path / "run" / "last.ckpt")
-    with pytest.raises(ValueError, match=r"last\.ckpt does not fit this experiment: .") as error:
-        train(tmp_path, "run", resume=True)
-    assert "\n" not in str(error.value)
 
 
 def test_the_loss_and_the_surrogate_are_those_of_the_experiment(tmp_path):

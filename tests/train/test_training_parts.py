@@ -15,7 +15,6 @@ from bitspike.nn.dropout import Dropout
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.sharding import Shard, set_shard
 from bitspike.ops import LIFOutput, LIFState
-from bitspike.train.average import WeightAverage
 from bitspike.train.config import TrainConfig
 from bitspike.train.evaluation import evaluate
 from bitspike.train.health import FirstBad, SilentLayers, dead_message
@@ -108,45 +107,6 @@ def test_only_latent_weights_of_binary_synapses_are_latent():
         "layers.0.synapse.weight", "layers.1.synapse.weight", "layers.1.lif.weight", "layers.2.synapse.weight"
     }  # fmt: skip
     assert latent_weights(build("2Conv3-18Dense4-4Dense3", (1, 5, 5), binary=False, recurrent=True)) == []
-
-
-@given(st.floats(0.01, 0.999), st.integers(1, 20))
-def test_the_average_is_the_weighted_mean(decay, steps):
-    generator = torch.Generator().manual_seed(steps)
-    p = nn.Parameter(torch.zeros(3, dtype=torch.float64))
-    average, seen = WeightAverage([p], decay), []
-    for _ in range(steps):
-        p.data = torch.randn(3, dtype=torch.float64, generator=generator)
-        seen.append(p.detach().clone())
-        average.take()
-    last = p.detach().clone()
-    weights = [decay ** (steps - 1 - i) for i in range(steps)]
-    wanted = sum(w * x for w, x in zip(weights, seen, strict=True)) / sum(weights)
-    with average.in_place(steps):
-        torch.testing.assert_close(p.detach(), wanted, rtol=1e-9, atol=1e-12)
-    assert torch.equal(p.detach(), last)
-    again = WeightAverage([p], decay)
-    again.load([tensor.clone() for tensor in average.sums])
-    assert torch.equal(again.sums[0], average.sums[0])
-
-
-def test_an_average_of_nothing_leaves_the_weights_and_goes_back_after_an_error():
-    p = nn.Parameter(torch.tensor([1.0, -2.0]))
-    average = WeightAverage([p], 0.9)
-    with average.in_place(0):
-        assert p.tolist() == [1.0, -2.0]
-    p.data = torch.tensor([3.0, 4.0])
-    average.take()
-
-    def fails():
-        with average.in_place(2):
-            raise RuntimeError("no")
-
-    with pytest.raises(RuntimeError, match="no"):
-        fails()
-    assert p.tolist() == [3.0, 4.0]
-    with pytest.raises(ValueError, match=r"average: \[1\] instead of \[2\]"):
-        average.load([torch.zeros(1)])
 
 
 def test_the_optimizer_is_the_one_named():

@@ -88,7 +88,7 @@ def info(
     from bitspike.data.catalog import CATALOG, lookup
     from bitspike.data.config import DataConfig
     from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.schema import parse_setting
+    from bitspike.experiments.settings import parse_setting
 
     entry = lookup(name, CATALOG)
     options = {key.removeprefix("data."): value for key, value in map(parse_setting, set_ or [])}

@@ -70,24 +70,6 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
     return Images(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(labels))
 
 
-def read_probability_file(path: Path, *, limit: int = LIMIT) -> tuple[torch.Tensor, torch.Tensor]:
-    """`probabilities [N, C]` of N samples, float64, each row adding up to about 1, and the samples' `labels [N]`."""
-    with open_arrays(path, limit) as arrays:
-        values, labels = _array(path, arrays, "probabilities"), _labels(path, arrays)
-    if values.ndim != 2 or not all(values.shape) or values.dtype.kind != "f":
-        raise ValueError(
-            f"{path}: probabilities must be floating point [N, C], none of them 0, "
-            f"but are {values.dtype} {list(values.shape)}"
-        )
-    _require_length(path, "probabilities", len(values), len(labels))
-    _require_finite(path, "probabilities", values)
-    table = torch.from_numpy(values.astype(np.float64))
-    off = (table.sum(1) - 1).abs().max().item()
-    if not (table.min() >= 0 and off < 1e-2):
-        raise ValueError(f"{path}: each row of probabilities must be 0 or more and add up to 1, but one does not")
-    return table, torch.from_numpy(labels)
-
-
 def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:
     """`spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
     with open_arrays(path, limit) as arrays:

@@ -133,13 +133,13 @@ class Images(_Indexed):
         return self.jittered_batch(rows, Jitter(), rows)
 
     def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
-        """As `batch`, each image moved, mirrored and multiplied as drawn from `key` (an int64) and its place in it."""
+        """As `batch`, each image moved and multiplied as drawn from `key` (an int64) and its place in it."""
         if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
             from bitspike.ops.batches.triton import gather_images
 
             return gather_images(self.values, self.labels, rows, jitter, key, first_row)
         values = self.values[rows]
-        if jitter.moves:
+        if jitter.shift:
             values = jittered(values, jitter, key, first_row)
         if values.dtype == torch.uint8:
             values = values.float().div_(255)

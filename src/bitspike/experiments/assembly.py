@@ -24,7 +24,7 @@ from bitspike.nn.notation import Conv, count_neurons, parse
 from bitspike.train.origin import Origin
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
-from bitspike.train.tasks import CountTask, CrossEntropyTask, DistillTask, Task, TraceTask
+from bitspike.train.tasks import CountTask, CrossEntropyTask, Task, TraceTask
 
 Split = Literal["train", "valid", "test"]
 
@@ -39,7 +39,7 @@ FREE = (
 )
 
 # Where files lie: what is in them is known by digests.
-PATHS = ("data.file", "data.test_file", "train.teacher")
+PATHS = ("data.file", "data.test_file")
 
 
 def _quiet(stage: str, steps: int) -> Callable[[], None]:
@@ -137,7 +137,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if spec.train.loss not in right:
         wanted = " or ".join(map(repr, right))
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
-    jitter = [key for key in ("shift", "mirror", "contrast") if getattr(spec.train, key)]
+    jitter = [key for key in ("shift", "contrast") if getattr(spec.train, key)]
     if jitter and not isinstance(data.train, Images):
         raise ValueError(f"train.{jitter[0]} belongs to images, but {data.title} holds none; leave it out")
     if spec.net.glances > 1 and not isinstance(data.train, Images):
@@ -164,14 +164,13 @@ def outputs_of(net: SpikingNetwork) -> int:
     return last.out_features if isinstance(last, BinaryLinear) else 0
 
 
-def choose_task(spec: Experiment, layers: int, targets: Tensor | None = None) -> Task:
-    """Firing most, or firing in time; with `targets`, a teacher's probabilities for the training samples, as that."""
+def choose_task(spec: Experiment, layers: int) -> Task:
+    """Firing most, or firing in time."""
     train = spec.train
     if train.loss == "count":
         return CountTask(train.correct, train.incorrect)
     if train.loss == "cross_entropy":
-        plain = CrossEntropyTask(train.logit_scale, train.label_smoothing)
-        return plain if targets is None else DistillTask(plain, targets, train.teacher_weight, train.temperature)
+        return CrossEntropyTask(train.logit_scale, train.label_smoothing)
     return TraceTask(spec.net.schedules(layers)[-1].final, train.over_time)
 
 
@@ -211,18 +210,10 @@ def _ends_with(spec: Experiment) -> str:
     return "train.schedule = 'decay'" if spec.train.schedule == "decay" else "train.harden" if spec.train.harden else ""
 
 
-def identity(spec: Experiment, data: Dataset, teacher: str | None = None, *, paths: bool = False) -> str:
-    """A digest of all that decides the numbers; `teacher` is that of the teacher's weights, wherever they lie.
-
-    With `paths`, as earlier versions had it, also of where the data's files lie.
-    """
+def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
+    """Digest all that decides the numbers; with `paths`, as earlier versions did, also where the data's files lie."""
     kept = [key for key in ("data.file", "data.test_file") if paths]
-    values = _deciding(spec, kept)
-    if spec.train.teacher is not None:
-        if teacher is None:
-            raise ValueError(f"identity: train.teacher is {spec.train.teacher}; give the digest of its weights")
-        values["train"]["teacher"] = teacher
-    return _digest([values, data.edition])
+    return _digest([_deciding(spec, kept), data.edition])
 
 
 def settings_digest(spec: Experiment) -> str:
@@ -249,13 +240,13 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def origin(spec: Experiment, data: Dataset, setting: Setting, teacher: str | None = None) -> Origin:
+def origin(spec: Experiment, data: Dataset, setting: Setting) -> Origin:
     """What a run's files remember of what it was made of."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
         samples=samples_digests(data),
         where=lambda split: samples_in_words(spec, split, setting.data_root),
-        identity_before=identity(spec, data, teacher, paths=True),
+        identity_before=identity(spec, data, paths=True),
     )
 
 
@@ -281,7 +272,7 @@ def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:
     """The fields in which two experiments give other numbers; those in `free` may differ, or those free in a.
 
-    Neither files nor teachers are told apart by where they lie: `identity` knows them by what is in them.
+    Files are not told apart by where they lie: `identity` knows them by what is in them.
     """
 
     def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

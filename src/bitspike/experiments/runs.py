@@ -31,7 +31,6 @@ from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.saved import is_run
 from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment
-from bitspike.experiments.teacher import Lesson, find_teachers, take_lesson
 from bitspike.files import locked, require_folder, write_text
 from bitspike.nn import SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
@@ -72,7 +71,6 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
             )
         done = folder.read_summary(sealed=True)
         if done is not None and not _may_go_on(done, before, spec):
-            _require_its_teacher(done, before, spec, folder)
             _require_its_data(done, spec, folder)
             if int(done["epochs"]) > spec.train.epochs:
                 setting.listener.note(
@@ -87,18 +85,6 @@ def _prepare(spec: Experiment, folder: RunFolder, setting: Setting, world: World
     if world.first:
         require_folder(folder.path, "choose another --out")
     return None
-
-
-def _require_its_teacher(done: Mapping[str, Any], before: Experiment, spec: Experiment, folder: RunFolder) -> None:
-    """A complete run asked for with a teacher elsewhere: its weights tell whether it is the same one."""
-    if spec.train.teacher == before.train.teacher:
-        return
-    teachers = find_teachers(spec)
-    if teachers is not None and teachers.digest != (done.get("teacher") or {}).get("digest"):
-        raise ValueError(
-            f"{folder.path} holds another experiment: its teacher was {before.train.teacher}, and {teachers.place} "
-            "is another; choose another --out"
-        )
 
 
 def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder) -> None:
@@ -162,11 +148,10 @@ def train_run(spec: Experiment, out: Path, setting: Setting) -> dict[str, Any] |
 
 @dataclass(frozen=True, slots=True)
 class _Material:
-    """What a run learns from: the data set, its parts on the device, and what a teacher says of those that train."""
+    """What a run learns from: the data set, and its parts on the device."""
 
     data: Dataset
     parts: Mapping[Split, Samples]
-    lesson: Lesson | None
 
 
 def _open(spec: Experiment, setting: Setting) -> Dataset:
@@ -179,27 +164,26 @@ def _fitting_network(spec: Experiment, data: Dataset) -> SpikingNetwork:
     return net
 
 
-def _on_device(spec: Experiment, net: SpikingNetwork, data: Dataset, setting: Setting, world: World) -> _Material:
+def _on_device(spec: Experiment, data: Dataset, setting: Setting) -> _Material:
     parts = {name: part.to(setting.device) for name, part in splits(spec, data).items()}
-    return _Material(data, parts, take_lesson(spec, net, data, parts["train"], setting, world))
+    return _Material(data, parts)
 
 
 def _trainer(
     spec: Experiment, net: SpikingNetwork, material: _Material, folder: RunFolder, setting: Setting, world: World
 ) -> Trainer:
-    targets, teacher = (None, None) if (told := material.lesson) is None else (told.targets, told.teachers.digest)
     return Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        choose_task(spec, len(net.layers), targets),
+        choose_task(spec, len(net.layers)),
         material.parts["train"],
         material.parts["test" if spec.train.protocol == "paper" else "valid"],
         spec.train,
         folder,
         seed=spec.seed,
         repeat=spec.data.repeat,
-        identity=identity(spec, material.data, teacher),
-        origin=origin(spec, material.data, setting, teacher),
+        identity=identity(spec, material.data),
+        origin=origin(spec, material.data, setting),
         world=world,
         listener=setting.listener,
         graph=setting.graph == "auto",
@@ -216,7 +200,7 @@ def _train(
             return done
         data = _open(spec, setting)
         net = _fitting_network(spec, data)
-        material = _on_device(spec, net, data, setting, world)
+        material = _on_device(spec, data, setting)
         trainer = _trainer(spec, net, material, folder, setting, world)
         with _alone(folder, world):
             if (done := _prepare(spec, folder, setting, world)) is not None:  # another may have been here since
@@ -251,7 +235,7 @@ def _train_together(
             shared = None if drawn else next(iter(materials.values()), None)
             data = _open(spec, setting) if shared is None else shared.data
             net = _fitting_network(spec, data)
-            materials[i] = shared or _on_device(spec, net, data, setting, world)
+            materials[i] = shared or _on_device(spec, data, setting)
             told = replace(setting, listener=chorus.voice(i))
             trainers[i] = _trainer(spec, net, materials[i], folders[i], told, world)
         for i in trainers:
@@ -312,7 +296,6 @@ def _summarize(
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
-        "teacher": material.lesson and material.lesson.as_json(),
         "paper": as_values(spec.paper) if spec.paper else None,
         "unlike_preset": unlike_preset(spec, data),
         "command": setting.command,
@@ -444,7 +427,6 @@ def _summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], setti
         "sigma": statistics.stdev(known) if len(known) > 1 else None,
         "unanswered": statistics.mean(summary.get("unanswered") or 0.0 for summary in done),
         "endings": [summary["ended"] for summary in done],
-        "teacher": done[0].get("teacher"),  # a trial made before there were teachers does not say
         "paper": done[0]["paper"],
         "unlike_preset": done[0]["unlike_preset"],
         "warnings": [warning for summary in done for warning in summary["warnings"]],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bitspike.config import (
     Config,
@@ -17,14 +16,15 @@ from bitspike.config import (
     Truth,
     Whole,
     known_keys,
+    problems_of,
     shown,
-    tables_of,
     unknown_key,
-    unknown_table,
     validated,
 )
 from bitspike.data.config import DataConfig
-from bitspike.experiments.toml import IN_QUOTES, parse_toml, read_toml
+from bitspike.experiments.removed import REMOVED, without_removed
+from bitspike.experiments.settings import blamed, parse_setting, place
+from bitspike.experiments.toml import IN_QUOTES, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
 
@@ -32,8 +32,7 @@ Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
 Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
 
-
-_PATHS = ("data.file", "data.test_file", "train.teacher")
+_PATHS = ("data.file", "data.test_file")
 
 
 class Rise(Config):
@@ -62,7 +61,7 @@ class Rise(Config):
         return self
 
     def schedule(self) -> Schedule:
-        """As a function of the iteration."""
+        """Return the threshold as a function of the iteration."""
         if self.rate is not None:
             return Relax(self.start, self.stop, self.rate)
         if self.tau is not None:
@@ -122,7 +121,7 @@ class NetConfig(Config):
         return self
 
     def schedules(self, layers: int) -> list[Schedule]:
-        """One schedule a neuron layer."""
+        """Return one schedule for each layer of neurons; `layers` is their number."""
         thetas = self.theta if isinstance(self.theta, list) else [self.theta] * layers
         if len(thetas) != layers:
             raise ValueError(
@@ -163,33 +162,59 @@ class Experiment(Config):
     sources: dict[str, str] = Field(default_factory=dict)
     """Where values come from: a field's dotted name, such as `"train.lr"`, and a source in words."""
 
-    @model_validator(mode="after")
-    def _sources_exist(self) -> Self:
+    @field_validator("sources")
+    @classmethod
+    def _sources_exist(cls, sources: dict[str, str]) -> dict[str, str]:
         known = known_keys(Experiment)
-        for key in self.sources:
+        for key in sources:
             if key not in known:
-                raise ValueError(f"sources: {unknown_key(key, known)}")
-        return self
+                raise ValueError(unknown_key(key, known))
+        return sources
 
 
 def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str]) -> Experiment:
-    """Validated, with errors that name `where` and the field."""
-    return validated(Experiment, values, where)
+    """Return the experiment that `values` describe; errors name `where` they come from and the field.
+
+    Fields that were removed since are dropped if they are at their old defaults (see `removed.py`).
+    """
+    told = where if callable(where) else lambda problem: where
+    return validated(Experiment, without_removed(values, told), told)
 
 
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
-    """From a TOML file, with `settings` (key=value) in place of its fields; paths in it are relative to it."""
+    """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
+
+    Paths in the file are relative to it. A mistake of the file names the file, one of a setting names the setting.
+    """
     values = read_toml(path)
     values.setdefault("name", path.stem)
     for key in _PATHS:
         table, _, field = key.partition(".")
         if isinstance(held := values.get(table), dict) and isinstance(held.get(field), str):
             held[field] = str(_path(path.parent, held[field], f"{path}: {key}"))
-    return _set(values, settings, str(path))
+    return _with_settings(values, settings, str(path))
+
+
+def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
+    """Return the experiment with each `key=value` in place of that field's value."""
+    return _with_settings(as_values(spec), settings, spec.name)
+
+
+def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
+    before = [problem for problem in problems_of(Experiment, values) if problem.key not in REMOVED] if settings else []
+    given: dict[str, str] = {}
+    for setting in settings:
+        key, value = parse_setting(setting)
+        if key in _PATHS and isinstance(value, str):
+            # relative to the user's folder, and to be found from the run's
+            value = str(_path(Path(), value, f"--set {setting}"))
+        place(values, key, value, setting, Experiment)
+        given[key] = setting
+    return experiment(values, lambda problem: blamed(problem, given, before) or where)
 
 
 def _path(folder: Path, given: str, where: str) -> Path:
-    r"""Absolute. "C:\new" in double quotes is valid TOML, but its \n is a line break."""
+    r"""Return an absolute path. Text such as "C:\new" is valid TOML, but its \n is a line break: say so."""
     path = folder / given
     if not given.isprintable() and not path.exists():
         raise ValueError(f"{where}: {shown(given)} does not exist; {IN_QUOTES}")
@@ -197,13 +222,13 @@ def _path(folder: Path, given: str, where: str) -> Path:
 
 
 def as_values(config: Config) -> dict[str, Any]:
-    """Plain tables, as TOML and JSON hold them; fields that are not set are left out."""
+    """Return plain tables, as TOML and JSON hold them; fields that are not set are left out."""
     values: dict[str, Any] = config.model_dump(mode="json", exclude_none=True)
     return values
 
 
 def as_toml(spec: Experiment, heading: str = "") -> str:
-    """Complete and re-runnable; the table [sources] says where figures come from."""
+    """Return the experiment as TOML, complete and ready to run; its table [sources] says where values come from."""
     try:
         import tomli_w
     except ModuleNotFoundError:
@@ -211,100 +236,3 @@ def as_toml(spec: Experiment, heading: str = "") -> str:
             "experiment.toml needs tomli-w, which is not installed; run: pip install 'bitspike[train]'"
         ) from None
     return "".join(f"# {line}\n" for line in heading.splitlines()) + tomli_w.dumps(as_values(spec))
-
-
-def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
-    """With each `key=value` in place of the field's value; the value is read as TOML, or as a word."""
-    return _set(as_values(spec), settings, spec.name, valid=True)
-
-
-def _set(values: dict[str, Any], settings: Sequence[str], where: str, *, valid: bool = False) -> Experiment:
-    """With `settings` in place of fields; what was `valid` before them is no longer so by their fault only."""
-    given: dict[str, str] = {}
-    for setting in settings:
-        key, value = parse_setting(setting)
-        if key in _PATHS and isinstance(value, str):
-            value = str(
-                _path(Path(), value, f"--set {setting}")
-            )  # relative to the user, and found from the run's folder
-        _place(values, key, value, setting)
-        given[key] = setting
-    return experiment(values, lambda problem: _blamed(problem, given, valid) or where)
-
-
-def _blamed(problem: Problem, given: Mapping[str, str], valid: bool) -> str:
-    """The settings that a problem comes from: those of its field; of fields that do not go together those it names."""
-    field, inside = problem.key, f"{problem.key}."
-    to_blame = [s for key, s in given.items() if field == key or field.startswith(f"{key}.")]
-    if not to_blame and "." in field:
-        to_blame = [s for key, s in given.items() if key.startswith(inside)]
-    if not to_blame and ("." not in field or valid):
-        table = field.partition(".")[0]
-        related = {key: s for key, s in given.items() if table == "" or key.startswith(f"{table}.")}
-        to_blame = [s for key, s in related.items() if re.search(rf"{re.escape(key)}\b", problem.text)]
-        to_blame = to_blame or (list(related.values()) if valid else [])
-    return f"--set {' '.join(to_blame)}" if to_blame else ""
-
-
-def parse_setting(setting: str) -> tuple[str, Any]:
-    """The key and value of `key=value`."""
-    key, equals, text = setting.partition("=")
-    if not equals or not key.strip():
-        raise ValueError(f"--set {setting!r}: write key=value, such as train.epochs=5")
-    return key.strip(), _value(text.strip())
-
-
-def _value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
-    try:
-        table = parse_toml(f"value = {text}")
-    except ValueError:
-        return text  # a word without quotes
-    return table["value"] if len(table) == 1 else text
-
-
-def _place(values: dict[str, Any], key: str, value: Any, setting: str) -> None:
-    known = known_keys(Experiment)
-    if any(name.startswith(f"{key}.") for name in known):
-        raise ValueError(f"--set {setting}: {key!r} is a table; set its fields, such as {key}.{_a_field(known, key)}")
-    if not any(key == name or key.startswith(f"{name}.") for name in known):
-        raise ValueError(f"--set {setting}: {_unknown(key, known)}")
-    *path, last = key.split(".")
-    table: Any = values
-    for depth, part in enumerate(path):
-        if isinstance(table, list) and part.isdecimal() and int(part) < len(table):
-            table = table[int(part)]
-        elif isinstance(table, dict):
-            table = table.setdefault(part, {})
-        else:
-            raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path[:depth])} is {shown(table)}")
-    if isinstance(table, list) and last.isdecimal() and int(last) < len(table):
-        before, table[int(last)] = table[int(last)], value
-    elif not isinstance(table, dict):
-        raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {shown(table)}")
-    elif value is None:
-        before = table.pop(last, None)  # what may be none is none by default
-    else:
-        before, table[last] = table.get(last), value
-    if before != value:
-        _drop_source(values, key)
-
-
-def _unknown(key: str, known: Sequence[str]) -> str:
-    """The nearest field is named; or the tables, where neither the table nor the field is one."""
-    table, dot, field = key.partition(".")
-    if dot and table not in tables_of(Experiment) and not any(name.rpartition(".")[2] == field for name in known):
-        return unknown_table(table, Experiment)
-    return unknown_key(key, known)
-
-
-def _a_field(known: Sequence[str], table: str) -> str:
-    return next(name for name in known if name.startswith(f"{table}.")).partition(".")[2]
-
-
-def _drop_source(values: dict[str, Any], key: str) -> None:
-    """A figure that was set by hand is no longer its source's."""
-    sources = values.get("sources", {})
-    for source in [name for name in sources if key == name or key.startswith(f"{name}.")]:
-        sources[source] = "set by hand; before: " + sources[source].removeprefix("set by hand; before: ")

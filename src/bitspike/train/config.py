@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -31,10 +30,8 @@ class TrainConfig(Config):
     weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
     latent_clip: Above0 | None = None  # latent weights of binary synapses, after the optimizer's step
     harden: Annotated[Real, Field(ge=0, le=1)] = 0.0  # share of all iterations in which layer 1 becomes one bit
-    average: Annotated[Real, Field(gt=0, lt=1)] | None = None  # decay of the averaged weights that evaluations use
 
     shift: Annotated[Whole, Field(ge=0, le=1000)] = 0  # images: moved by up to so many pixels each way while training
-    mirror: Truth = False  # images: left and right exchanged half of the time
     contrast: Rate = 0.0  # images: times 1 - this to 1 + this, while training
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
@@ -42,9 +39,6 @@ class TrainConfig(Config):
     incorrect: Real = 0.2
     logit_scale: Above0 = 10.0  # cross_entropy: logits are this times the spike rate
     label_smoothing: Rate = 0.0  # cross_entropy: share of the target that all classes get alike
-    teacher: Path | None = None  # cross_entropy: what teaches this run: another, trials, or a table
-    teacher_weight: Annotated[Real, Field(gt=0, le=1)] = 0.5  # the teacher's share of the loss
-    temperature: Above0 = 1.0  # that both networks' logits are divided by where they are compared
     over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
 
     protocol: Literal["holdout", "paper"] = "holdout"
@@ -91,11 +85,6 @@ class TrainConfig(Config):
             raise ValueError(
                 f"train.weight_decay belongs to train.optimizer = 'adamw', but the optimizer is {self.optimizer!r}; "
                 "set it to none, or the optimizer to 'adamw'"
-            )
-        if self.teacher is not None and self.loss != "cross_entropy":
-            raise ValueError(
-                f"train.teacher belongs to train.loss = 'cross_entropy', but the loss is {self.loss!r}; "
-                "leave the teacher out, or set the loss to 'cross_entropy'"
             )
         if self.choose == "last" and self.patience is not None:
             raise ValueError(

@@ -13,11 +13,9 @@ from bitspike.nn import SpikingNetwork
 from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
-from bitspike.ops import LIFOutput
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches.jitter import Jitter
 from bitspike.ops.native.library import library
-from bitspike.train.average import WeightAverage
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
 from bitspike.train.health import FirstBad
@@ -34,7 +32,7 @@ from bitspike.train.optim import (
 from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
 from bitspike.train.stopwatch import Stopwatch
-from bitspike.train.tasks import DistillTask, Task
+from bitspike.train.tasks import Task
 from bitspike.train.tricks.harden import Hardening
 from bitspike.train.world import World
 
@@ -82,7 +80,7 @@ class Iteration:
         self.device = samples.labels.device
         self.planned, self.keyed = planned_on(self.device), keyed_on(self.device)
         self.dtype = dtype_of(config.precision)
-        self.jitter = Jitter(config.shift, config.mirror, config.contrast)
+        self.jitter = Jitter(config.shift, config.contrast)
         self.total = len(samples) * repeat
         self.batch = min(config.batch, self.total)
         self.count = -(-self.total // self.batch)  # iterations an epoch
@@ -92,7 +90,6 @@ class Iteration:
         self.parameters = list(net.parameters())
         soft = self.hardening.synapse.weight if self.hardening else None
         self.latent = [weight for weight in latent_weights(net) if weight is not soft]
-        self.average = None if config.average is None else WeightAverage(self.parameters, config.average)
         self.optimizer = make_optimizer(net, config, self.plan.lr if self.planned else None)
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         # in place for good, as a graph needs it: loss * samples, right, samples
@@ -100,8 +97,6 @@ class Iteration:
         self.shares = {size: self._share(size) for size in (self.batch, self.size(self.count - 1))}
         self.watch = Stopwatch(self.device)
         self.refusal = no_graph(self.device, world) if graph else "switched off"
-        if isinstance(task, DistillTask):
-            task.require_fit(len(samples), self.device)
         self.forget()
 
     def _share(self, size: int) -> Tensor:
@@ -166,7 +161,7 @@ class Iteration:
             if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
                 loss, right = observed.output.spikes.sum(), labels
             else:
-                loss, right = self._judge(observed.output, labels, rows)
+                loss, right = self.task.judge(observed.output, labels)
                 if world.size > 1:
                     loss = loss * ((stop - start) / size)
         self.optimizer.zero_grad(set_to_none=True)
@@ -181,11 +176,6 @@ class Iteration:
         if self.jitter and isinstance(self.samples, Images):
             return self.samples.jittered_batch(rows, self.jitter, self.plan.key, start)
         return self.samples.batch(rows)
-
-    def _judge(self, output: LIFOutput, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        if isinstance(self.task, DistillTask):
-            return self.task.judge_taught(output, labels, rows)
-        return self.task.judge(output, labels)
 
     @torch.no_grad()
     def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
@@ -208,6 +198,4 @@ class Iteration:
         self.optimizer.step()
         if config.latent_clip is not None and self.latent:
             clip_weights(self.latent, config.latent_clip)
-        if self.average is not None:
-            self.average.take()
         self.plan.write_thresholds()

@@ -291,7 +291,7 @@ class Trainer:
         return row
 
     def evaluate(self, samples: Samples) -> Evaluation:
-        """With the thresholds of now or the final ones, the weights or their average, as the experiment says.
+        """With the thresholds of now or the final ones, as the experiment says.
 
         Batch norm has new statistics from then on, where the experiment wants it: nothing in training reads them.
         """
@@ -327,8 +327,6 @@ class Trainer:
         with ExitStack() as changed:
             if self.config.evaluate_theta == "final":
                 changed.enter_context(self.annealing.finish())
-            if self.work.average is not None:
-                changed.enter_context(self.work.average.in_place(self.progress.step))
             yield
 
     def _ending(self) -> Ending | None:
@@ -399,7 +397,6 @@ class Trainer:
                 "sums": self.sums,
                 "first_bad": self.bad.first,
                 "silent": self.silent.state(),
-                **({} if self.work.average is None else {"average": self.work.average.sums}),
             },
         )
 
@@ -431,7 +428,7 @@ class Trainer:
             )
         if state.get("identity") != (self.origin.identity_before if saved is None else self.identity):
             raise ValueError(
-                f"{self.folder.last} belongs to another experiment (settings, data or teacher); choose another --out"
+                f"{self.folder.last} belongs to another experiment (settings or data); choose another --out"
             )
         if saved is None and self.origin.samples:
             self.listener.note(
@@ -451,9 +448,6 @@ class Trainer:
         self.sums.copy_(require_alike("sums", state["sums"], self.sums))
         self.bad.first.copy_(require_alike("first_bad", state["first_bad"], self.bad.first))
         self.silent.load(require_silent(state["silent"], names))
-        if (average := self.work.average) is not None:
-            sums = state["average"]
-            average.load([require_alike("average", *pair) for pair in zip(sums, average.sums, strict=True)])
         self.progress = progress
 
     # The best epoch's network

@@ -1,4 +1,4 @@
-"""Losses: spike counts to meet (the paper's) or as logits, by labels or a teacher; a membrane trace for coding."""
+"""Losses: spike counts to meet (the paper's) or as logits; a membrane trace for coding."""
 
 from __future__ import annotations
 
@@ -51,56 +51,15 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
 
 def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
     """The cross entropy, and which samples are right, `[B]`: see `fires_most`."""
-    count = _judged_count("cross_entropy_loss", spikes, labels, scale, smoothing)
-    return _cross_entropy(count, labels, scale / len(spikes), smoothing), fires_most(count, labels)
-
-
-def judge_distilled(
-    spikes: Tensor,
-    labels: Tensor,
-    targets: Tensor,
-    *,
-    scale: float,
-    smoothing: float,
-    weight: float,
-    temperature: float,
-) -> tuple[Tensor, Tensor]:
-    """(1 - weight) * cross entropy + weight * temperature**2 * KL(targets || softmax(scale * n / T / temperature)).
-
-    Both are means over the batch; `targets [B, C]` are a teacher's probabilities at the same temperature. The factor
-    keeps the gradient's size as the temperature rises. Beside it, as in `judge_entropy`, which samples are right.
-    """
-    count = _judged_count("distill", spikes, labels, scale, smoothing)
-    if targets.shape != count.shape or not targets.is_floating_point():
-        raise ValueError(
-            f"distill: targets must be probabilities of shape {list(count.shape)}, a row a sample, "
-            f"but are {targets.dtype} of shape {list(targets.shape)}"
-        )
-    if not 0 < weight <= 1:
-        raise ValueError(f"distill: weight must be in (0, 1], but is {weight!r}; it is the teacher's share of the loss")
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"distill: temperature must be > 0, but is {temperature!r}; logits are divided by it")
-    factor = scale / len(spikes)
-    softened = F.log_softmax(count * (factor / temperature), 1)
-    apart = F.kl_div(softened, targets.to(count.dtype), reduction="batchmean") * temperature**2
-    loss = (1 - weight) * _cross_entropy(count, labels, factor, smoothing) + weight * apart
-    return loss, fires_most(count, labels)
-
-
-def _judged_count(where: str, spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> Tensor:
-    """The spike count, of what a cross entropy can be taken of."""
-    _check_fit(where, spikes, labels)
+    _check_fit("cross_entropy_loss", spikes, labels)
     if not 0 < scale < math.inf:
-        raise ValueError(f"{where}: scale must be > 0, but is {scale!r}; logits are scale * spike rate")
+        raise ValueError(f"cross_entropy_loss: scale must be > 0, but is {scale!r}; logits are scale * spike rate")
     if not 0 <= smoothing < 1:
-        raise ValueError(f"{where}: smoothing must be in [0, 1), but is {smoothing!r}")
-    return spike_count(spikes)
-
-
-def _cross_entropy(count: Tensor, labels: Tensor, factor: float, smoothing: float) -> Tensor:
-    """Of logits factor * count `[B, C]` with smoothed labels, mean over the batch."""
+        raise ValueError(f"cross_entropy_loss: smoothing must be in [0, 1), but is {smoothing!r}")
+    count = spike_count(spikes)
     target = _indicator(labels, count) * (1 - smoothing) + smoothing / count.shape[1]
-    return -(target * F.log_softmax(count * factor, 1)).sum(1).mean()
+    entropy = -(target * F.log_softmax(count * (scale / len(spikes)), 1)).sum(1).mean()
+    return entropy, fires_most(count, labels)
 
 
 def spike_count(spikes: Tensor) -> Tensor:

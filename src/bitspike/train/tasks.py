@@ -15,7 +15,6 @@ from bitspike.train.losses import (
     cross_entropy_loss,
     fires_most,
     judge_counts,
-    judge_distilled,
     judge_entropy,
     spike_count,
 )
@@ -65,48 +64,6 @@ class CrossEntropyTask:
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
         return judge_entropy(output.spikes, labels, self.scale, self.smoothing)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DistillTask:
-    """Classification with a teacher: `targets [N, C]` are its probabilities at `temperature`, a row a training sample.
-
-    Only training learns from them, through `judge_taught`; evaluations, of whatever samples, judge by labels alone.
-    """
-
-    plain: CrossEntropyTask
-    targets: Tensor
-    weight: float = 0.5
-    temperature: float = 1.0
-
-    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        return self.plain.loss(output, labels)
-
-    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        return self.plain.correct(output, labels)
-
-    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return self.plain.judge(output, labels)
-
-    def judge_taught(self, output: LIFOutput, labels: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """As `judge`, of the training samples `rows [B]`, with what the teacher says of them in the loss."""
-        return judge_distilled(
-            output.spikes,
-            labels,
-            self.targets.index_select(0, rows),
-            scale=self.plain.scale,
-            smoothing=self.plain.smoothing,
-            weight=self.weight,
-            temperature=self.temperature,
-        )
-
-    def require_fit(self, samples: int, device: torch.device) -> None:
-        """The targets are of so many training samples, and where these are."""
-        if len(self.targets) != samples or self.targets.device != device:
-            raise ValueError(
-                f"DistillTask: targets must be a row for each of {samples} training samples on {device}, "
-                f"but are {len(self.targets)} on {self.targets.device}; make them of the samples that train"
-            )
 
 
 @dataclass(frozen=True, slots=True)

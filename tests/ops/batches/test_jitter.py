@@ -1,4 +1,4 @@
-"""Training images moved, mirrored and multiplied: the definition, its laws, and Triton's twin."""
+"""Training images moved and multiplied: the definition, its laws, and Triton's twin."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ def one_by_one(images: torch.Tensor, jitter: Jitter, key: torch.Tensor, first_ro
     """Pixel by pixel, as the docstring says."""
     out = torch.zeros_like(images)
     height, width = images.shape[2:]
-    for b, (down, right, mirrored) in enumerate(
+    for b, (down, right) in enumerate(
         zip(*(part.tolist() for part in draws(jitter, len(images), key, first_row)), strict=True)
     ):
         for y in range(height):
             for x in range(width):
-                from_y, from_x = y - down, (width - 1 - x if mirrored else x) - right
+                from_y, from_x = y - down, x - right
                 if 0 <= from_y < height and 0 <= from_x < width:
                     out[b, :, y, x] = images[b, :, from_y, from_x]
     return out
 
 
-@given(st.integers(0, 3), st.booleans(), st.integers(0, 2**62), st.integers(1, 6))
-def test_it_is_the_definition_pixel_by_pixel(shift, mirror, key, batch):
+@given(st.integers(0, 3), st.integers(0, 2**62), st.integers(1, 6))
+def test_it_is_the_definition_pixel_by_pixel(shift, key, batch):
     images = torch.randint(256, (batch, 2, 5, 7), dtype=torch.uint8, generator=torch.Generator().manual_seed(key))
-    jitter = Jitter(shift, mirror)
+    jitter = Jitter(shift)
     assert jittered(images, jitter, torch.tensor(key)).equal(one_by_one(images, jitter, torch.tensor(key)))
 
 
-def test_all_shifts_are_about_equally_likely_and_half_is_mirrored():
-    down, right, mirrored = draws(Jitter(2, True), 50_000, KEY)
+def test_all_shifts_are_about_equally_likely():
+    down, right = draws(Jitter(2), 50_000, KEY)
     for moved in (down, right):
         assert moved.unique().tolist() == [-2, -1, 0, 1, 2]
         assert (torch.bincount(moved + 2) / 50_000 - 0.2).abs().max() < 0.01
-    assert abs(mirrored.double().mean() - 0.5) < 0.01
     assert abs(torch.corrcoef(torch.stack((down, right)).double())[0, 1]) < 0.02
 
 
 def test_a_batch_split_in_two_is_the_whole_batch():
     images = torch.rand(8, 1, 6, 6)
-    parts = [jittered(images[:3], Jitter(1, True), KEY), jittered(images[3:], Jitter(1, True), KEY, first_row=3)]
-    assert torch.cat(parts).equal(jittered(images, Jitter(1, True), KEY))
+    parts = [jittered(images[:3], Jitter(1), KEY), jittered(images[3:], Jitter(1), KEY, first_row=3)]
+    assert torch.cat(parts).equal(jittered(images, Jitter(1), KEY))
 
 
 def test_nothing_asked_for_changes_nothing():
@@ -77,9 +76,9 @@ def test_contrast_multiplies_each_image_by_its_own_factor():
     each = factors(Jitter(contrast=0.3), 3, KEY)
     assert found.equal(images[rows] * each)
     assert not found[0].equal(found[1])  # by its place in the batch
-    both, _ = samples.jittered_batch(rows, Jitter(1, True, 0.3), KEY)
-    assert both.equal(jittered(images[rows], Jitter(1, True), KEY) * each)
-    rest, _ = samples.jittered_batch(rows[1:], Jitter(1, True, 0.3), KEY, first_row=1)
+    both, _ = samples.jittered_batch(rows, Jitter(1, 0.3), KEY)
+    assert both.equal(jittered(images[rows], Jitter(1), KEY) * each)
+    rest, _ = samples.jittered_batch(rows[1:], Jitter(1, 0.3), KEY, first_row=1)
     assert rest.equal(both[1:])
 
 
@@ -95,7 +94,7 @@ def test_factors_are_even_between_1_minus_and_1_plus_contrast():
 
 @pytest.mark.parametrize(
     "jitter",
-    [Jitter(), Jitter(2), Jitter(0, True), Jitter(3, True), Jitter(contrast=0.3), Jitter(1, True, 0.9)],
+    [Jitter(), Jitter(2), Jitter(3), Jitter(contrast=0.3), Jitter(1, 0.9)],
 )
 def test_the_kernel_is_the_definition(jitter):
     pytest.importorskip("triton")
@@ -112,7 +111,7 @@ def test_the_kernel_is_the_definition(jitter):
     assert labels.tolist() == [16, 0, 6, 6, 2]
 
 
-@pytest.mark.parametrize("setting", ["train.shift=1", "train.mirror=true", "train.contrast=0.3"])
+@pytest.mark.parametrize("setting", ["train.shift=1", "train.contrast=0.3"])
 def test_what_holds_no_images_is_refused(tmp_path, setting):
     spec = with_values(preset("coding/annealed"), [setting])
     with pytest.raises(ValueError, match=rf"{setting.partition('=')[0]} belongs to images, but .* holds none"):

@@ -1,5 +1,4 @@
-"""Training images moved, mirrored and made brighter or darker: draws are a pure function of a key and the place in a
-batch."""
+"""Training images moved and made brighter or darker; draws are a pure function of a key and a place in a batch."""
 
 from __future__ import annotations
 
@@ -17,54 +16,52 @@ PLACE = 1  # the counter's last word: dropout's is 0, so that no two draws of a 
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """Up to `shift` pixels each way, all equally likely; `mirror`: left and right exchanged half of the time; times
-    1 - `contrast` to 1 + `contrast`, one of LEVELS factors an image, all equally likely."""
+    """How training images are changed: moved by up to `shift` pixels each way, and multiplied.
+
+    All moves are equally likely. The factor is one of LEVELS in 1 - `contrast` to 1 + `contrast`, also equally likely.
+    """
 
     shift: int = 0
-    mirror: bool = False
     contrast: float = 0.0
 
-    @property
-    def moves(self) -> bool:
-        """Whether pixels change places."""
-        return self.shift > 0 or self.mirror
-
     def __bool__(self) -> bool:
-        return self.moves or self.contrast > 0
+        return self.shift > 0 or self.contrast > 0
 
 
 def _random(batch: int, key: Tensor, first_row: int) -> list[Tensor]:
-    """Four numbers of 31 bits for each image `[B]`, counted from `first_row` on."""
+    """Draw four numbers of 31 bits for each image `[B]`, counted from `first_row` on.
+
+    The first two move it, the fourth multiplies it; the third is not used.
+    """
     row = torch.arange(batch, device=key.device) + first_row
     none = torch.zeros_like(row)
     return [draw & 0x7FFFFFFF for draw in philox((row, none, none, none + PLACE), key)]
 
 
-def draws(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows down, columns to the right, whether mirrored, of each image `[B]`."""
-    down, right, mirrored, _ = _random(batch, key, first_row)
+def draws(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
+    """Draw by how many rows down and columns to the right each image `[B]` moves."""
+    down, right, _, _ = _random(batch, key, first_row)
     span = 2 * jitter.shift + 1
-    return down % span - jitter.shift, right % span - jitter.shift, (mirrored % 2 == 1) & jitter.mirror
+    return down % span - jitter.shift, right % span - jitter.shift
 
 
 def factors(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> Tensor:
-    """What each image is multiplied by, `[B, 1, 1, 1]` float32."""
+    """Draw what each image is multiplied by, `[B, 1, 1, 1]` float32."""
     level = _random(batch, key, first_row)[3] % LEVELS
     return levels(jitter.contrast, key.device)[level].view(-1, 1, 1, 1)
 
 
 @cache
 def levels(contrast: float, device: torch.device) -> Tensor:
-    """The factors, `[LEVELS]` float32; kept, so that a CUDA graph finds them where they were."""
+    """Return all factors, `[LEVELS]` float32; they are kept, so that a CUDA graph finds them where they were."""
     return torch.linspace(1 - contrast, 1 + contrast, LEVELS, dtype=torch.float64, device="cpu").float().to(device)
 
 
 def jittered(images: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> Tensor:
-    """out[b, c, y, x] = image[b, c, y - down, x' - right], x' = W - 1 - x where mirrored; 0 from beyond the border."""
+    """out[b, c, y, x] = image[b, c, y - down, x - right]; 0 from beyond the border."""
     height, width = images.shape[2:]
-    down, right, mirrored = draws(jitter, len(images), key, first_row)
-    x = torch.arange(width, device=images.device)
-    x = torch.where(mirrored[:, None], width - 1 - x, x) - right[:, None]
+    down, right = draws(jitter, len(images), key, first_row)
+    x = torch.arange(width, device=images.device) - right[:, None]
     y = torch.arange(height, device=images.device) - down[:, None]
     inside = ((y >= 0) & (y < height))[:, :, None] & ((x >= 0) & (x < width))[:, None, :]
     place = (y.clamp(0, height - 1) * width)[:, :, None] + x.clamp(0, width - 1)[:, None, :]

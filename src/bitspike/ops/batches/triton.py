@@ -42,7 +42,7 @@ def gather_images(
             kernels._images_kernel[(len(rows), -(-size // 1024))](
                 values, labels, rows, images, chosen, rows if key is None else key, first_row,
                 levels(jitter.contrast, values.device) if jitter.contrast else images,
-                SIZE=size, HEIGHT=height, WIDTH=width, SHIFT=jitter.shift, MIRROR=jitter.mirror,
+                SIZE=size, HEIGHT=height, WIDTH=width, SHIFT=jitter.shift,
                 CONTRAST=jitter.contrast > 0, BLOCK=1024,
             )  # fmt: skip
     return images, chosen

@@ -70,7 +70,7 @@ def _positive(draw):
 @triton.jit(do_not_specialize=["first_row"])
 def _images_kernel(
     values, labels, rows, images, chosen, key, first_row, levels,
-    SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SHIFT: tl.constexpr, MIRROR: tl.constexpr,
+    SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SHIFT: tl.constexpr,
     CONTRAST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """images[b] = values[rows[b]] / 255, as `jittered` moves it, times its factor; chosen[b] = labels[rows[b]]."""
@@ -79,15 +79,13 @@ def _images_kernel(
     row = tl.load(rows + b).to(tl.int64)
     inside = i < SIZE
     source = i
-    if SHIFT > 0 or MIRROR or CONTRAST:
+    if SHIFT > 0 or CONTRAST:
         # a draw a pixel, all of them the image's: philox wants blocks
         image = tl.zeros([BLOCK], tl.int32) + (b.to(tl.int32) + first_row)
         none = tl.zeros([BLOCK], tl.int32)
-        down, right, mirrored, level = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)
-    if SHIFT > 0 or MIRROR:
+        down, right, _, level = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)
+    if SHIFT > 0:
         x, y, plane = i % WIDTH, i // WIDTH % HEIGHT, i // (WIDTH * HEIGHT)
-        if MIRROR:
-            x = tl.where(_positive(mirrored) % 2 == 1, WIDTH - 1 - x, x)
         y = y - (_positive(down) % (2 * SHIFT + 1) - SHIFT)
         x = x - (_positive(right) % (2 * SHIFT + 1) - SHIFT)
         inside = inside & (x >= 0) & (x < WIDTH) & (y >= 0) & (y < HEIGHT)

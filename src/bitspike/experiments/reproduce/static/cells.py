@@ -12,7 +12,8 @@ from typing import Any, Literal
 from bitspike.experiments.assembly import Setting, differences
 from bitspike.experiments.presets import VARIANTS, preset
 from bitspike.experiments.runs import train_trials
-from bitspike.experiments.schema import Experiment, Rise, Threshold, parse_setting, read_experiment, with_values
+from bitspike.experiments.schema import Experiment, Rise, Threshold, read_experiment, with_values
+from bitspike.experiments.settings import parse_setting
 
 Protocol = Literal["paper", "holdout"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "holdout")

@@ -1,0 +1,59 @@
+"""Fields that experiments no longer have: their old defaults, and what to tell whoever still sets one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bitspike.config import Problem, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A field that is gone: the default that it had, and why it went."""
+
+    default: Any
+    why: str
+
+
+_TEACHER = "learning from a teacher brought nothing in our runs"
+
+REMOVED = {
+    "train.teacher": Removed(None, _TEACHER),
+    "train.teacher_weight": Removed(0.5, _TEACHER),
+    "train.temperature": Removed(1.0, _TEACHER),
+    "train.average": Removed(None, "averaged weights were 0.7 points worse in our runs"),
+    "train.mirror": Removed(False, "mirrored training images brought nothing in our runs"),
+}
+
+
+def is_at_default(key: str, value: object) -> bool:
+    """Tell whether `value` is what the removed field `key` was by default, so that nothing is lost without it."""
+    default = REMOVED[key].default
+    return value == default and isinstance(value, bool) == isinstance(default, bool)
+
+
+def removed_message(key: str, value: object) -> str:
+    """Say that the field is gone, why, and what to do."""
+    return (
+        f"{key} was removed, but is {shown(value)}: {REMOVED[key].why} (docs/static.md); "
+        "leave it out, or use the commit that results/README.md names"
+    )
+
+
+def without_removed(values: Mapping[str, Any], where: Callable[[Problem], str]) -> dict[str, Any]:
+    """Return `values` without removed fields that are at their old defaults; raise ValueError at any other value."""
+    kept = dict(values)
+    for key in REMOVED:
+        table, _, field = key.partition(".")
+        held = kept.get(table)
+        if not isinstance(held, Mapping) or field not in held:
+            continue
+        if not is_at_default(key, held[field]):
+            problem = Problem(key, removed_message(key, held[field]))
+            raise ValueError(f"{where(problem)}: {problem.text}")
+        kept[table] = {name: value for name, value in held.items() if name != field}
+    if isinstance(sources := kept.get("sources"), Mapping):
+        kept["sources"] = {key: source for key, source in sources.items() if key not in REMOVED}
+    return kept
