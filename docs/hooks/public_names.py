@@ -36,7 +36,8 @@ def public_names() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in (*names, *MORE):
         value = resolve(name)
-        if hasattr(value, "__qualname__") and not any(value is other for other in found.values()):
+        ours = getattr(value, "__module__", "").startswith("bitspike")
+        if ours and not any(value is other for other in found.values()):
             found[name] = value
     return found
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
-
-import griffe
 
 EXAMPLES = re.compile(r"^Examples:$", re.MULTILINE)
 
@@ -17,11 +14,3 @@ def as_markdown(text: str) -> str:
     parts = text[:end].split("`")
     parts[::2] = [part.replace("*", r"\*") for part in parts[::2]]
     return "`".join(parts) + text[end:]
-
-
-class DocstringText(griffe.Extension):
-    """Prepare every docstring for Markdown."""
-
-    def on_object(self, *, obj: Any, **_: Any) -> None:
-        if obj.docstring is not None:
-            obj.docstring.value = as_markdown(obj.docstring.value)
