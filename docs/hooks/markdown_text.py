@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 
@@ -12,8 +13,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as it stands in code."""
-    return f"`{text}`"
+    """Return text as it stands in code; a `|` in a table's cell needs HTML."""
+    return f"`{text}`" if "|" not in text else f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
 
 
 def _cell(text: str) -> str:

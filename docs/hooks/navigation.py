@@ -21,9 +21,10 @@ def on_config(config: Any) -> Any:
 
 
 def _entries(folder: str, pages: set[str]) -> list[Any]:
-    """Return the pages of a folder, its index first, then its folders."""
+    """Return the pages of a folder: its index, then its folders, then the other pages."""
     inside = sorted(page for page in pages if page.startswith(f"{folder}/"))
     here = [page for page in inside if page.count("/") == folder.count("/") + 1]
-    here.sort(key=lambda page: (not page.endswith("/index.md"), page))
+    index = [page for page in here if page.endswith("/index.md")]
     folders = sorted({page.removeprefix(f"{folder}/").partition("/")[0] for page in inside if page not in here})
-    return [*here, *({FOLDERS.get(name, name): _entries(f"{folder}/{name}", pages)} for name in folders)]
+    nested = [{FOLDERS.get(name, name): _entries(f"{folder}/{name}", pages)} for name in folders]
+    return [*index, *nested, *(page for page in here if page not in index)]

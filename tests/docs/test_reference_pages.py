@@ -36,7 +36,7 @@ def test_every_command_has_its_options():
 def test_a_default_and_limits_have_a_column():
     page = command_line_page()
     assert "| `--seeds <int>` | Networks trained for each case. | 20; x>=1 |" in page
-    assert re.search(r"\| `--device auto\\\|cpu.*` \| .* \| auto \|", page)
+    assert re.search(r"\| <code>--device auto&#124;cpu.*</code> \| .* \| auto \|", page)
 
 
 @pytest.mark.parametrize("key", known_keys(Experiment))
