@@ -5,7 +5,7 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint 
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/bitspike/ops/*/*.c src/bitspike/ops/*/*.h)
 OLD_SNNTORCH := $(CURDIR)/$(VENV)/snntorch-0.4.11
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs bench clean
 
 demo: $(VENV)/.demo ## the temporal coding task of the paper: figure, animation, page and numbers in runs/coding
 	$(VENV)/bin/bitspike reproduce coding --out runs/coding
@@ -19,11 +19,14 @@ lint: $(VENV)/.dev ## format, lint, types, direction of imports
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+docs: $(VENV)/.docs ## the documentation, into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
 bench: $(VENV)/.test ## lif on this CPU against snnTorch's loop
 	$(VENV)/bin/python benchmarks/lif_cpu.py
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/bitspike/ops/native/_native*.so
+	rm -rf $(VENV) build site src/*.egg-info src/bitspike/ops/native/_native*.so
 
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -42,4 +45,8 @@ $(VENV)/.test: $(VENV)/.demo
 
 $(VENV)/.dev: $(VENV)/.test
 	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.demo
+	$(PIP) --editable '.[docs]'
 	touch $@

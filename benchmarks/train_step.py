@@ -2,8 +2,8 @@
 
     python benchmarks/train_step.py [CASE...] [--against all] [--seconds 20] [--out results/train-step]
 
-Takes the peers that are installed (docs/speed.md says how) and, without names, every case that suits the device, growth
-included. Writes bench.json (after each case), bench.png and growth.png, and prints the tables.
+Takes the peers that are installed (docs/reports/speed.md says how) and, without names, every case that suits the
+device, growth included. Writes bench.json (after each case), bench.png and growth.png, and prints the tables.
 """
 
 from __future__ import annotations

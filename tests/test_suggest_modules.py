@@ -421,11 +421,11 @@ def test_a_batch_may_be_whatever_the_network_takes() -> None:
 
 def test_the_documented_snippet_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("snntorch")
-    page = (Path(__file__).parents[1] / "docs" / "annealing.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "reports" / "annealing.md").read_text(encoding="utf-8")
     section = page.partition("## On a network of your own")[2]
     snippet = section.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}
-    exec(compile(snippet, "docs/annealing.md", "exec"), names)
+    exec(compile(snippet, "docs/reports/annealing.md", "exec"), names)
     assert capsys.readouterr().out.startswith("lif1 torch.Size([25, 64, 100]) 0.")
     assert all(layer.spikes.any() for layer in names["layers"].values())
     assert names["annealing"].thresholds().keys() == {"lif1", "lif2"}

@@ -25,6 +25,25 @@ class ThresholdAnnealing:
 
     The surrogate stays at the starting threshold in bitspike layers (`surrogate_center="initial"`); snnTorch and
     SpikingJelly center theirs on the current threshold and have no way to hold it.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("4-3-2")
+        >>> annealing = bitspike.ThresholdAnnealing(net, bitspike.Relax(start=1.0, stop=3.0, rate=0.5))
+        >>> annealing.thresholds()
+        {'layers.0.lif': 1.0, 'layers.1.lif': 1.0}
+        >>> optimizer = torch.optim.Adam(net.parameters())
+        >>> loss = bitspike.count_loss(net(torch.rand(10, 8, 4)).spikes, torch.zeros(8, dtype=torch.long))
+        >>> loss.backward()
+        >>> optimizer.step()
+        >>> annealing.step()
+        >>> annealing.thresholds()
+        {'layers.0.lif': 2.0, 'layers.1.lif': 2.0}
+        >>> with annealing.finish():
+        ...     print(annealing.thresholds())
+        ...
+        {'layers.0.lif': 3.0, 'layers.1.lif': 3.0}
     """
 
     def __init__(self, net: nn.Module, schedules: Schedule | Sequence[Schedule] | Mapping[str, Schedule]) -> None:

@@ -13,7 +13,20 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Schedule(Protocol):
-    """A threshold for every training iteration: `schedule(step)` and, after all of them, `final`."""
+    """A threshold for every training iteration: `schedule(step)` and, after all of them, `final`.
+
+    Examples:
+        >>> import bitspike
+        >>> class Step:
+        ...     def __call__(self, step: int) -> float:
+        ...         return 1.0 if step < 100 else 2.0
+        ...     @property
+        ...     def final(self) -> float:
+        ...         return 2.0
+        ...
+        >>> isinstance(Step(), bitspike.Schedule)
+        True
+    """
 
     def __call__(self, step: int) -> float: ...
 
@@ -51,7 +64,14 @@ def _require_step(where: str, step: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """theta(k) = value; also a learning rate that stays."""
+    """theta(k) = value; also a learning rate that stays.
+
+    Examples:
+        >>> import bitspike
+        >>> schedule = bitspike.Constant(2.0)
+        >>> schedule(0), schedule(1000), schedule.final
+        (2.0, 2.0, 2.0)
+    """
 
     value: float
 
@@ -69,7 +89,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """theta(k) = start + (stop - start) * min(k / steps, 1)."""
+    """theta(k) = start + (stop - start) * min(k / steps, 1).
+
+    Examples:
+        >>> import bitspike
+        >>> schedule = bitspike.Linear(start=1.0, stop=3.0, steps=100)
+        >>> schedule(0), schedule(50), schedule(100), schedule(1000)
+        (1.0, 2.0, 3.0, 3.0)
+    """
 
     start: float
     stop: float
@@ -99,6 +126,14 @@ class Relax:
     """theta(k) = stop - (stop - start) * (1 - rate)**k, the closed form of the paper's update rule.
 
     Each iteration moves theta by rate * (stop - theta); `rate` is the alpha of the paper's tables.
+
+    Examples:
+        >>> import bitspike
+        >>> schedule = bitspike.Relax(start=1.0, stop=2.0, rate=0.5)
+        >>> schedule(0), schedule(1), schedule(2), schedule.final
+        (1.0, 1.5, 1.75, 2.0)
+        >>> round(bitspike.Relax.from_tau(start=1.0, stop=2.0, tau=100)(100), 4)
+        1.6321
     """
 
     start: float

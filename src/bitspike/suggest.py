@@ -28,6 +28,17 @@ class Drive:
     a sample if its peak reaches theta.
 
     `theta` is the threshold at which the layer fired into the next one when that was measured.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.suggest import Drive
+        >>> drive = Drive("layers.0.lif", peaks=torch.tensor([[1.0, 2.0, 3.0]]), theta=1.0)
+        >>> drive.typical
+        2.0
+        >>> drive.alive(theta=2.0) == 2 / 3
+        True
+        >>> drive.largest_rate(theta_inf=5.0)
+        0.25
     """
 
     layer: str
@@ -65,6 +76,17 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Dri
     typical peak, set before the next is measured. A silent layer would say nothing about the next.
 
     Batch norm takes the statistics of this batch, as in the first iteration of training; dropout does nothing.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> from bitspike.suggest import measure_drive
+        >>> net = bitspike.build("20-50-10", generator=torch.Generator().manual_seed(0))
+        >>> drives = measure_drive(net, torch.ones(30, 4, 20))  # [T, B, 20]
+        >>> [drive.layer for drive in drives]
+        ['layers.0.lif', 'layers.1.lif']
+        >>> drives[0].peaks.shape  # [B, neurons]
+        torch.Size([4, 50])
     """
     layers = neuron_layers("measure_drive", net)
     if not 0 < start < 1:
@@ -174,13 +196,23 @@ def suggest_schedules(
     theta_0 is `start` times the typical peak of the layer's free membrane (`measure_drive`). Below 1, more than half of
     the driven neurons fire, so that every layer has input and gradients from the first iteration on.
     theta_inf is `stop` times the typical peak, or as given: one number, or one a layer. Of the levels that we tried the
-    typical peak itself was the best in every network (docs/annealing.md), with `surrogate_center="current"`.
+    typical peak itself was the best in every network (docs/reports/annealing.md), with `surrogate_center="current"`.
     The rate brings theta 95 % of the way in a share `within` of the `iterations` of training; the rest of them learn at
     the final threshold. To a theta_inf above the typical peak it is lower where the paper's bound is: one update must
     not take theta past that peak (`Drive.largest_rate`). Sparser input drives less: it starts lower and, to a given
     theta_inf, goes slower.
 
     A layer whose given theta_inf is not above theta_0 needs no annealing and gets a Constant.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("20-50-10", generator=torch.Generator().manual_seed(0))
+        >>> batch = torch.ones(30, 4, 20)  # [T, B, 20]
+        >>> schedules = bitspike.suggest_schedules(net, batch, iterations=1000)
+        >>> [type(schedule).__name__ for schedule in schedules]
+        ['Relax', 'Relax']
+        >>> annealing = bitspike.ThresholdAnnealing(net, schedules)
     """
     if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
         raise ValueError(

@@ -45,5 +45,5 @@ def test_their_weights_and_figures_are_of_one_run(task):
 def test_the_documented_mean_is_the_reports(task, mean):
     cells = json.loads((BEST.parent / "static" / "summary.json").read_text())["cells"]
     assert round(cells["holdout"][task]["best"]["mean"], 2) == mean
-    for page in ("README.md", "docs/static.md"):
+    for page in ("README.md", "docs/reports/static.md"):
         assert f"{mean:.2f} / " in (BEST.parents[1] / page).read_text()

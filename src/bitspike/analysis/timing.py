@@ -9,7 +9,17 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class TimingStatistics:
-    """Means over the last iterations and all seeds; shares are in [0, 1]."""
+    """Means over the last iterations and all seeds; shares are in [0, 1].
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.analysis.timing import timing_statistics
+        >>> spikes = torch.zeros(4, 100, 2)  # [iterations, T, seeds]
+        >>> spikes[:, 75, 0] = 1.0
+        >>> statistics = timing_statistics(spikes, target=75, last=2)
+        >>> statistics.exact, statistics.seeds_near, statistics.seeds_silent
+        (0.5, 1, 1)
+    """
 
     exact: float  # share of iterations with a spike at the target time
     near: float  # ... within one step of it
@@ -30,6 +40,14 @@ def timing_statistics(spikes: Tensor, target: int, last: int, crossing: int | No
     """Statistics of `spikes [K, T, S]` (iterations, time, seeds) over the last `last` iterations.
 
     `crossing` is the time from which a membrane on its target trace would fire; the target time if not given.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.analysis.timing import timing_statistics
+        >>> spikes = torch.zeros(4, 100, 2)  # [iterations, T, seeds]
+        >>> spikes[:, 75, 0] = 1.0
+        >>> timing_statistics(spikes, target=75, last=2).near  # one of two seeds fires in time
+        0.5
     """
     iterations, steps, _ = spikes.shape
     if not 1 <= last <= iterations:

@@ -27,6 +27,15 @@ def load(name: str, *, root: "Path | None" = None, progress: "Progress | None" =
 
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
     folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
+
+    Examples:
+        >>> import bitspike
+        >>> data = bitspike.data.load("coding")  # made, not read; "mnist" reads the data folder
+        >>> data
+        Dataset('Temporal coding', 'built in': 1 / 1 samples of (100,), 1 classes)
+        >>> x, label = data.train[0]
+        >>> x.shape  # [T, ...]
+        torch.Size([100, 100])
     """
     import bitspike.config  # noqa: F401  (first: it says what to install)
     from bitspike.data.datasets import load_dataset

@@ -12,6 +12,16 @@ def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generat
     """Spikes `[T, ...]`, each 1 with the probability `rates`: one draw a step and element.
 
     With `steps=T`, `rates [...]` hold for all steps; without, `rates [T, ...]` give each step its own.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> rates = torch.tensor([0.0, 0.5, 1.0])
+        >>> spikes = bitspike.poisson(rates, steps=1000, generator=torch.Generator().manual_seed(0))
+        >>> spikes.shape
+        torch.Size([1000, 3])
+        >>> spikes.mean(0)[[0, 2]].tolist()
+        [0.0, 1.0]
     """
     _require_tensor("poisson", "rates", rates)
     _require_unit("poisson", "rates", rates)
@@ -28,6 +38,12 @@ def latency(intensity: Tensor, steps: int, *, silent_below: float = 0.0) -> Tens
     """One spike `[T, ...]` an element, at t = round((1 - intensity) * (T - 1)): the stronger, the earlier.
 
     Elements of at most `silent_below` never spike.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> bitspike.latency(torch.tensor([1.0, 0.5, 0.0]), steps=3).tolist()  # [T, 3]
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     _require_tensor("latency", "intensity", intensity)
     require_steps("latency", steps)

@@ -37,6 +37,16 @@ def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
 
     Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of
     one's own with sequences needs it, as PyTorch's default puts the batch first.
+
+    Examples:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> import bitspike
+        >>> sequences = TensorDataset(torch.zeros(6, 50, 20), torch.arange(6))  # [T, N] each
+        >>> loader = DataLoader(sequences, batch_size=3, collate_fn=bitspike.data.time_first)
+        >>> x, labels = next(iter(loader))
+        >>> x.shape, labels.tolist()
+        (torch.Size([50, 3, 20]), [0, 1, 2])
     """
     inputs, labels = zip(*batch, strict=True)
     shapes = sorted({tuple(each.shape) for each in inputs})
@@ -95,7 +105,18 @@ def _rows(at: slice, length: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Images(_Indexed):
-    """Static inputs: `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32; `labels [N]` int64."""
+    """Static inputs: `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32; `labels [N]` int64.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.data import Images
+        >>> samples = Images(torch.full((5, 1, 8, 8), 51, dtype=torch.uint8), torch.arange(5))
+        >>> x, labels = samples.batch(torch.tensor([4, 0]))
+        >>> x.shape, labels.tolist()
+        (torch.Size([2, 1, 8, 8]), [4, 0])
+        >>> round(x.max().item(), 4)  # bytes become numbers in [0, 1]
+        0.2
+    """
 
     values: Tensor
     labels: Tensor
@@ -154,6 +175,15 @@ class Frames(_Indexed):
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
     `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events.
+
+    Examples:
+        >>> import bitspike
+        >>> samples = bitspike.data.load("coding").train
+        >>> type(samples).__name__, samples.steps, samples.shape
+        ('Frames', 100, (100,))
+        >>> x, label = samples[0]
+        >>> x.shape
+        torch.Size([100, 100])
     """
 
     index: Tensor
@@ -254,7 +284,16 @@ def frames(
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set ready for training. `edition` says which files these are, where several exist."""
+    """A data set ready for training. `edition` says which files these are, where several exist.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.data import Dataset, Images
+        >>> train = Images(torch.zeros(6, 1, 8, 8), torch.arange(6) % 2)
+        >>> test = Images(torch.zeros(2, 1, 8, 8), torch.arange(2))
+        >>> Dataset("mine", "My images", classes=2, train=train, test=test)
+        Dataset('My images', 'published': 6 / 2 samples of (1, 8, 8), 2 classes)
+    """
 
     name: str
     title: str

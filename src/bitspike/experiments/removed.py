@@ -37,7 +37,7 @@ def is_at_default(key: str, value: object) -> bool:
 def removed_message(key: str, value: object) -> str:
     """Say that the field is gone, why, and what to do."""
     return (
-        f"{key} was removed, but is {shown(value)}: {REMOVED[key].why} (docs/static.md); "
+        f"{key} was removed, but is {shown(value)}: {REMOVED[key].why} (docs/reports/static.md); "
         "leave it out, or use the commit that results/README.md names"
     )
 

@@ -56,7 +56,15 @@ def best_trial(path: Path) -> Path:
 
 
 def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:
-    """Return the best network of a run, or of the best of its trials, in evaluation mode; no data is read."""
+    """Return the best network of a run, or of the best of its trials, in evaluation mode; no data is read.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.load_run("results/best/mnist")  # a folder of the repository
+        >>> net(torch.rand(2, 1, 28, 28)).spikes.shape
+        torch.Size([50, 2, 10])
+    """
     run = best_trial(Path(path))
     return _load(run, read_experiment(run / "experiment.toml"), torch.device(device))
 

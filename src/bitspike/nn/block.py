@@ -28,6 +28,13 @@ class Block(nn.Module):
     of a batch norm are one call: the same mathematics, rounded otherwise, so that a spike may differ where its membrane
     is within rounding of theta. Neurons with a backend other than "auto", or BITSPIKE_BACKEND, give the modules as they
     are.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.nn import LIF, BinaryLinear, Block
+        >>> block = Block(BinaryLinear(20, 10), LIF(beta=0.9, theta=1.0), dropout=0.1)
+        >>> block(torch.rand(50, 4, 20)).spikes.shape  # [T, B, neurons]
+        torch.Size([50, 4, 10])
     """
 
     def __init__(

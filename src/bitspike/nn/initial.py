@@ -29,6 +29,15 @@ def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator 
 
     "torch": weights and biases uniform in +-1/sqrt(fan_in). "released": weights uniform in
     +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("100-50-10")
+        >>> bitspike.initialize(net, "released", torch.Generator().manual_seed(0))
+        >>> weight = net.layers[0].synapse.weight
+        >>> bool(weight.abs().max() <= (1.5 / 150) ** 0.5)
+        True
     """
     for module in net.modules():
         if isinstance(module, (BinaryLinear, BinaryConv2d)):

@@ -32,7 +32,16 @@ _NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatc
 
 
 class Observed:
-    """The last layer's output, and on demand how often each neuron of every layer fired."""
+    """The last layer's output, and on demand how often each neuron of every layer fired.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("20-10-5")
+        >>> seen = net.observe(torch.rand(50, 4, 20))
+        >>> [counts.shape for counts in seen.counts()]
+        [torch.Size([4, 10]), torch.Size([4, 5])]
+    """
 
     def __init__(self, output: LIFOutput, hidden: Callable[[], Sequence[Tensor]]) -> None:
         self.output = output
@@ -45,7 +54,19 @@ class Observed:
 
 
 class SpikingNetwork(SelfReporting, Checked):
-    """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in."""
+    """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("8Conv5-AP2-1152Dense10", (1, 28, 28), steps=5)
+        >>> net(torch.rand(2, 1, 28, 28)).spikes.shape  # [T, B, classes]
+        torch.Size([5, 2, 10])
+        >>> [layer.spikes.shape for layer in net.run(torch.rand(2, 1, 28, 28))]
+        [torch.Size([5, 2, 8, 12, 12]), torch.Size([5, 2, 10])]
+        >>> net.neuron_names()
+        ['layers.0.lif', 'layers.1.lif']
+    """
 
     checks: ClassVar[Mapping[str, Check]] = {
         "steps": setting(require_steps),
@@ -235,6 +256,16 @@ def build(
     by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
     bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
     gets to a GPU.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("16Conv5-AP2-32Conv5-AP2-512Dense10", (1, 28, 28), norm="step", steps=10)
+        >>> net(torch.rand(4, 1, 28, 28)).spikes.shape  # images [B, C, H, W] are shown for 10 steps
+        torch.Size([10, 4, 10])
+        >>> net = bitspike.build("700-100-20")
+        >>> net(torch.rand(50, 4, 700)).spikes.shape  # a sequence [T, B, 700]
+        torch.Size([50, 4, 20])
     """
     layers, input_shape = parse(notation, input_shape)
     if norm is not None and norm not in _NORMS:

@@ -56,6 +56,19 @@ class LIF(Checked):
     (the paper); `"current"` moves it along (the authors' released code). `surrogate` is its shape, as in `lif`.
     With `learn_beta` the decay is learnt, one for the layer or, given `neurons`, one for each neuron;
     it is stored as a logit, so that no step of the optimizer can take it out of (0, 1).
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> neurons = bitspike.LIF(beta=0.5, theta=1.0)
+        >>> out = neurons(torch.full((4, 1, 1), 0.75))  # [T, B, N]
+        >>> out.spikes.flatten().tolist()
+        [0.0, 1.0, 0.0, 0.0]
+        >>> out.membrane.flatten().tolist()
+        [0.75, 1.125, 0.3125, 0.90625]
+        >>> neurons.theta = 3.0
+        >>> neurons(torch.full((4, 1, 1), 0.75)).spikes.sum().item()
+        0.0
     """
 
     theta: Tensor
@@ -215,6 +228,13 @@ class AdaptiveLIF(LIF):
 
     The baseline that annealing replaces: its backward pass keeps a threshold for every neuron and step, O(nT),
     where annealing keeps one number a layer. Annealing moves the common part, theta.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> neurons = bitspike.AdaptiveLIF(beta=0.5, theta=1.0, rho=0.5, strength=1.0)
+        >>> neurons(torch.ones(6, 1, 1)).spikes.flatten().tolist()
+        [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
     """
 
     def __init__(
@@ -227,6 +247,15 @@ class RecurrentLIF(LIF):
     """LIF whose spikes also reach every neuron of the layer one step later, through weights of -1/+1.
 
     `binary=False` is the float32 twin. `weight [neurons, neurons]` is latent, as in BinaryLinear.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> neurons = bitspike.RecurrentLIF(neurons=5, beta=0.9, theta=1.0)
+        >>> neurons(torch.rand(10, 4, 5)).spikes.shape  # [T, B, N]
+        torch.Size([10, 4, 5])
+        >>> sorted(neurons.recurrent_weight().unique().tolist())
+        [-1.0, 1.0]
     """
 
     checks: ClassVar[Mapping[str, Check]] = {**LIF.checks, **BINARY_CHECKS}

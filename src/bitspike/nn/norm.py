@@ -59,6 +59,14 @@ class StepBatchNorm2d(_BatchNorm):
     `steps=T`, has the same statistics at every step: T updates at once are one with momentum 1 - (1 - m)**T.
     All steps are normalized at once: on the CPU by C code with the same bits and gradients to 1e-6, on a GPU with sums
     in another order, so everything to 1e-6. `plain=True` is the definition, T calls of F.batch_norm.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.nn import StepBatchNorm2d
+        >>> norm = StepBatchNorm2d(3)
+        >>> out = norm(torch.rand(10, 4, 3, 8, 8))  # [T, B, C, H, W]
+        >>> bool((out.mean((1, 3, 4)).abs() < 1e-5).all())  # the mean of each step and channel is 0
+        True
     """
 
     def forward(self, x: Tensor, steps: int = 1, *, plain: bool = False) -> Tensor:
@@ -101,6 +109,16 @@ class SharedBatchNorm2d(_BatchNorm):
 
     A current that is constant in time has the same mean and variance as its T copies; only the running variance's
     correction for the sample size, n / (n - 1), is that of one copy.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.nn import SharedBatchNorm2d
+        >>> norm = SharedBatchNorm2d(3)
+        >>> out = norm(torch.rand(10, 4, 3, 8, 8))  # [T, B, C, H, W]
+        >>> out.shape
+        torch.Size([10, 4, 3, 8, 8])
+        >>> bool(out.mean().abs() < 1e-5)
+        True
     """
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:

@@ -80,6 +80,18 @@ def record(net: nn.Module) -> Iterator[Recording]:
     forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict anew. What is
     recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
     before the reset, but after it in SpikingJelly, and None where a layer shows none.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("20-10-5")
+        >>> with bitspike.record(net) as layers, torch.no_grad():
+        ...     out = net(torch.rand(50, 4, 20))
+        ...
+        >>> list(layers)
+        ['layers.0.lif', 'layers.1.lif']
+        >>> layers["layers.0.lif"].spikes.shape, layers["layers.0.lif"].membrane.shape
+        (torch.Size([50, 4, 10]), torch.Size([50, 4, 10]))
     """
     recording, layers = Recording(), neuron_layers("record", net)
     if isinstance(net, SelfReporting) and net.neuron_names() == list(layers):

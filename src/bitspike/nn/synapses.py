@@ -60,6 +60,16 @@ class BinaryLinear(nn.Linear, Checked):
 
     The parameter `weight` is the latent real weight that the optimizer moves; `clip` stops its gradient
     where |w| > clip. With a `hardness` weights are soft (`ops.soften`) while gradients are recorded, and signs else.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> layer = bitspike.BinaryLinear(3, 2, bias=False)
+        >>> layer.weight.data = torch.tensor([[0.3, -0.2, 0.1], [-0.5, -0.4, 0.0]])
+        >>> layer.signs().tolist()
+        [[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]]
+        >>> layer(torch.tensor([1.0, 1.0, 0.0])).tolist()
+        [0.0, -2.0]
     """
 
     checks = _SYNAPSE_CHECKS
@@ -96,6 +106,15 @@ class BinaryConv2d(nn.Conv2d, Checked):
     """conv2d(x, sign(w)) over `[B, C, H, W]` or `[T, B, C, H, W]`; `binary=False` is the float32 twin.
 
     No bias unless asked for, as in the paper's networks; otherwise as BinaryLinear.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> conv = bitspike.BinaryConv2d(in_channels=1, out_channels=16, kernel_size=5)
+        >>> conv(torch.rand(10, 4, 1, 28, 28)).shape  # [T, B, channels, height, width]
+        torch.Size([10, 4, 16, 24, 24])
+        >>> sorted(conv.signs().unique().tolist())
+        [-1.0, 1.0]
     """
 
     checks = _SYNAPSE_CHECKS

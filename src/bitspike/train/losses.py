@@ -18,6 +18,15 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
 
     The target is correct*T for the right class and incorrect*T for the others, rounded down to whole spikes. The
     mean and the division by T are those of snnTorch's mse_count_loss, on whose scale the paper's learning rates stand.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> spikes = torch.zeros(10, 1, 2)  # [T, B, classes]
+        >>> spikes[:8, 0, 1] = 1.0
+        >>> loss = bitspike.count_loss(spikes, torch.tensor([1]))  # counts 0 and 8; targets 2 and 8
+        >>> round(loss.item(), 4)
+        0.2
     """
     return judge_counts(spikes, labels, correct, incorrect)[0]
 
@@ -46,6 +55,16 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
 
     q is 1 - smoothing for the right class, and beside that smoothing / C for every class. The gradient is the same at
     every step of time.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> spikes = torch.zeros(10, 1, 2)  # [T, B, classes]
+        >>> spikes[:8, 0, 1] = 1.0
+        >>> right = bitspike.cross_entropy_loss(spikes, torch.tensor([1]))
+        >>> wrong = bitspike.cross_entropy_loss(spikes, torch.tensor([0]))
+        >>> round(right.item(), 4), round(wrong.item(), 4)
+        (0.0003, 8.0003)
     """
     return judge_entropy(spikes, labels, scale, smoothing)[0]
 
@@ -110,7 +129,16 @@ def trace_errors(membrane: Tensor, target: Tensor, over_time: Literal["mean", "s
 
 
 def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:
-    """sum over time of (target - u)**2, averaged over the rest; membrane `[T, ...]`, target `[T]` or `[T, ...]`."""
+    """sum over time of (target - u)**2, averaged over the rest; membrane `[T, ...]`, target `[T]` or `[T, ...]`.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> membrane = torch.tensor([[0.0], [0.5], [1.0]])  # [T, neurons]
+        >>> target = torch.tensor([0.0, 1.0, 1.0])  # [T]
+        >>> bitspike.trace_loss(membrane, target).item()
+        0.25
+    """
     if not isinstance(target, Tensor):
         raise TypeError(f"trace_loss: target must be a tensor, but is a {type(target).__name__}")
     if not isinstance(membrane, Tensor):

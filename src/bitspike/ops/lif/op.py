@@ -21,7 +21,18 @@ BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c", "triton")
 
 
 class LIFState(NamedTuple):
-    """What a neuron carries from one step to the next, each of the shape of one step `[B, ...]`."""
+    """What a neuron carries from one step to the next, each of the shape of one step `[B, ...]`.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> current = torch.full((6, 1, 1), 0.75)
+        >>> whole = bitspike.lif(current, beta=0.5, theta=1.0, slope=25.0)
+        >>> first = bitspike.lif(current[:3], beta=0.5, theta=1.0, slope=25.0)
+        >>> rest = bitspike.lif(current[3:], beta=0.5, theta=1.0, slope=25.0, state=first.state)
+        >>> torch.equal(whole.spikes, torch.cat([first.spikes, rest.spikes]))
+        True
+    """
 
     membrane: Tensor
     spikes: Tensor
@@ -33,7 +44,17 @@ class LIFState(NamedTuple):
 
 
 class LIFOutput(NamedTuple):
-    """`spikes [T, B, ...]`, `membrane [T, B, ...]` (None if not kept) and the `state` after the last step."""
+    """`spikes [T, B, ...]`, `membrane [T, B, ...]` (None if not kept) and the `state` after the last step.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> out = bitspike.lif(torch.ones(10, 4, 3), beta=0.9, theta=1.0, slope=25.0)
+        >>> out.spikes.shape, out.membrane.shape
+        (torch.Size([10, 4, 3]), torch.Size([10, 4, 3]))
+        >>> out.state.membrane.shape
+        torch.Size([4, 3])
+    """
 
     spikes: Tensor
     membrane: Tensor | None
@@ -42,7 +63,19 @@ class LIFOutput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """Threshold theta + strength * a[t], with a[t+1] = rho * a[t] + (1 - rho) * z[t] (Bellec et al. 2018)."""
+    """Threshold theta + strength * a[t], with a[t+1] = rho * a[t] + (1 - rho) * z[t] (Bellec et al. 2018).
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> current = torch.ones(6, 1, 1)
+        >>> bitspike.lif(current, beta=0.5, theta=1.0, slope=25.0).spikes.flatten().tolist()
+        [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+        >>> adaptation = bitspike.Adaptation(rho=0.5, strength=1.0)
+        >>> out = bitspike.lif(current, beta=0.5, theta=1.0, slope=25.0, adaptation=adaptation)
+        >>> out.spikes.flatten().tolist()
+        [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
+    """
 
     rho: float
     strength: float
@@ -123,6 +156,20 @@ def lif(
     with its own spikes. The membrane is float32 for half-precision currents; spikes have the current's dtype.
     On CPU tensors a current or threshold that is not finite is an error; on a GPU that check, which would
     wait for the device, is left out.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> current = torch.full((4, 1, 1), 0.75)  # [T, B, N]
+        >>> out = bitspike.lif(current, beta=0.5, theta=1.0, slope=25.0)
+        >>> out.membrane.flatten().tolist()
+        [0.75, 1.125, 0.3125, 0.90625]
+        >>> out.spikes.flatten().tolist()
+        [0.0, 1.0, 0.0, 0.0]
+        >>> constant = torch.full((1, 1), 0.75)  # [B, N], fed for 4 steps
+        >>> again = bitspike.lif(constant, beta=0.5, theta=1.0, slope=25.0, steps=4)
+        >>> torch.equal(again.spikes, out.spikes)
+        True
     """
     scan = _checked(
         current, beta, theta, theta_grad, slope, surrogate, steps, state, keep_membrane, recurrent, adaptation

@@ -15,22 +15,51 @@ Surrogate = Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"]
 
 
 def fast_sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
-    """ds/du = 1 / (1 + slope * |center - u|)**2."""
+    """ds/du = 1 / (1 + slope * |center - u|)**2.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import fast_sigmoid_grad
+        >>> fast_sigmoid_grad(torch.tensor([-0.5, 0.5, 1.0]), center=1.0, slope=2.0).tolist()
+        [0.0625, 0.25, 1.0]
+    """
     return 1.0 / (1.0 + slope * (center - u).abs()) ** 2
 
 
 def arctan_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
-    """ds/du = 1 / (1 + (slope * (center - u))**2), the derivative of arctan(slope * (u - center)) / slope."""
+    """ds/du = 1 / (1 + (slope * (center - u))**2), the derivative of arctan(slope * (u - center)) / slope.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import arctan_grad
+        >>> arctan_grad(torch.tensor([0.5, 1.0, 1.5]), center=1.0, slope=2.0).tolist()
+        [0.5, 1.0, 0.5]
+    """
     return 1.0 / (1.0 + (slope * (center - u)) ** 2)
 
 
 def triangular_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
-    """ds/du = max(0, 1 - slope * |center - u|): none beyond a distance of 1 / slope."""
+    """ds/du = max(0, 1 - slope * |center - u|): none beyond a distance of 1 / slope.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import triangular_grad
+        >>> triangular_grad(torch.tensor([0.0, 0.75, 1.0]), center=1.0, slope=2.0).tolist()
+        [0.0, 0.5, 1.0]
+    """
     return (1.0 - slope * (center - u).abs()).clamp(min=0.0)
 
 
 def sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
-    """ds/du = 4 * p * (1 - p) with p = 1 / (1 + exp(slope * (center - u))), 4 / slope times the derivative of p."""
+    """ds/du = 4 * p * (1 - p) with p = 1 / (1 + exp(slope * (center - u))), 4 / slope times the derivative of p.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import sigmoid_grad
+        >>> grad = sigmoid_grad(torch.tensor([0.5, 1.0, 1.5]), center=1.0, slope=2.0)
+        >>> [round(value, 4) for value in grad.tolist()]
+        [0.7864, 1.0, 0.7864]
+    """
     e = (-slope * (center - u).abs()).exp()  # of a number <= 0: far away it is 0, where exp(+) would overflow
     return 4.0 * e / (1.0 + e) ** 2
 
@@ -94,6 +123,18 @@ def spike(u: Tensor, theta: Tensor, center: Tensor, slope: float, surrogate: Sur
     """1 where u >= theta, else 0; the gradient is the surrogate's around `center`, not around theta.
 
     `center` receives minus the gradient of u, for thresholds that depend on earlier spikes.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import spike
+        >>> u = torch.tensor([0.5, 1.0, 1.5], requires_grad=True)
+        >>> theta = torch.tensor(1.0)
+        >>> z = spike(u, theta, center=theta, slope=2.0)
+        >>> z.tolist()
+        [0.0, 1.0, 1.0]
+        >>> z.sum().backward()
+        >>> u.grad.tolist()
+        [0.25, 1.0, 0.25]
     """
     require_surrogate("spike", surrogate)
     function = _TransformedSpike if transformed() else _Spike

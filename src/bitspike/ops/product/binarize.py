@@ -70,6 +70,17 @@ def binarize(w: Tensor, clip: float | None = None) -> Tensor:
     """-1 or +1 by sign (zero is +1), in w's dtype; the gradient is 1, or 0 where |w| > clip.
 
     A weight that is not finite has diverged, and gives NaN.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> weight = torch.tensor([0.3, -0.2, 0.0, -2.0], requires_grad=True)
+        >>> signs = bitspike.binarize(weight, clip=1.0)
+        >>> signs.tolist()
+        [1.0, -1.0, 1.0, -1.0]
+        >>> signs.sum().backward()
+        >>> weight.grad.tolist()
+        [1.0, 1.0, 1.0, 0.0]
     """
     if not isinstance(w, Tensor):
         raise TypeError(f"binarize: w must be a tensor of latent weights, but is a {type(w).__name__}")
@@ -88,6 +99,15 @@ def soften(w: Tensor, hardness: Tensor) -> Tensor:
     """tanh(hardness * w), scaled to a mean square of 1: real weights that become -1 and +1 as `hardness` rises.
 
     The gradient is the true one. At infinity they are `binarize`'s, and the gradient is 0.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import soften
+        >>> weight = torch.tensor([0.5, -0.25])
+        >>> [round(value, 4) for value in soften(weight, torch.tensor(1.0)).tolist()]
+        [1.2496, -0.6623]
+        >>> soften(weight, torch.tensor(float("inf"))).tolist()
+        [1.0, -1.0]
     """
     hard = torch.isinf(hardness)
     soft = torch.tanh(w * torch.where(hard, torch.ones_like(hardness), hardness))

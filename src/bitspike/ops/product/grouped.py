@@ -36,7 +36,15 @@ class _GroupedLinear(torch.autograd.Function):
 
 
 def grouped_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """y[t, g] = weight[g] @ x[t, g] + bias[g]; x `[T, G, I]`, weight `[G, O, I]`, bias `[G, O]`, y `[T, G, O]`."""
+    """y[t, g] = weight[g] @ x[t, g] + bias[g]; x `[T, G, I]`, weight `[G, O, I]`, bias `[G, O]`, y `[T, G, O]`.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import grouped_linear
+        >>> x, weight, bias = torch.ones(10, 2, 3), torch.ones(2, 4, 3), torch.zeros(2, 4)
+        >>> grouped_linear(x, weight, bias).shape  # [T, groups, outputs]
+        torch.Size([10, 2, 4])
+    """
     if x.dim() != 3 or weight.dim() != 3 or x.shape[1:] != (weight.shape[0], weight.shape[2]):
         raise ValueError(
             f"grouped_linear: x must be [T, G, I] and weight [G, O, I], "
