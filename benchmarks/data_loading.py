@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from bitspike.data import load
-from bitspike.data.fetch import status
+from bitspike.data.locate import status
 from bitspike.data.roots import data_root
 from bitspike.experiments.provenance import versions
 from bitspike.files import write_text

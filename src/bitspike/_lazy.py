@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used: what needs no PyTorch does not wait for it."""
+"""Imports on first use, so that what needs no PyTorch does not wait for it; and errors for what is not installed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-TRAIN = ("pydantic", "numpy", "h5py", "safetensors", "tomli_w", "platformdirs")  # what the extra `train` brings
+# What the extra `train` brings, by the names under which it is imported.
+TRAIN = ("pydantic", "numpy", "h5py", "safetensors", "tomli_w", "platformdirs", "tensorboard")
 
 
 def lazy(
     package: str, names: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package (PEP 562): `names` by the module that has them, and public `modules`.
+    """Return `__getattr__` and `__dir__` for a package (PEP 562), which import a name when it is first used.
 
-    Other modules of the package are attributes too, but are not listed.
+    `names` are listed by the module that holds them. `modules` are the package's public modules. Its other modules can
+    be reached as attributes too, but `dir` does not list them.
     """
     home = {name: module for module, held in names.items() for name in held}
 
@@ -49,5 +51,17 @@ def _imported(module: str, wanted: str) -> Any:
 
 
 def needs(library: str, what: str) -> str:
-    """The line about a library of the extra `train` that is not there."""
-    return f"{what} needs {library}, which is not installed; run: pip install 'bitspike[train]'"
+    """Return the line for `what` that needs a library of the extra `train` which is not installed."""
+    return _to_install(f"{what} needs {library}")
+
+
+def not_installed(library: str, why: str, *, extra: str = "train", otherwise: str = "") -> ModuleNotFoundError:
+    """Return the error for a library that is not installed: why it is needed, and what to run.
+
+    `why` ends with the library's name, as in "experiments need pydantic". `otherwise` is another way out.
+    """
+    return ModuleNotFoundError(_to_install(why, extra) + (f", {otherwise}" if otherwise else ""), name=library)
+
+
+def _to_install(why: str, extra: str = "train") -> str:
+    return f"{why}, which is not installed; run: pip install 'bitspike[{extra}]'"

@@ -1,10 +1,12 @@
-"""A web server for whatever fetches."""
+"""A web server for whatever fetches, and a data root that cannot be written."""
 
+import tempfile
 import threading
 
 import pytest
 
 from bitspike.data import download as module
+from bitspike.data import roots
 from helpers.http import Server
 
 
@@ -20,3 +22,13 @@ def server(monkeypatch):
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def unwritable(tmp_path, monkeypatch):
+    """A data root that nobody can write, root included, and a user's cache of its own."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "users"))
+    monkeypatch.setattr(roots, "_users_cache", lambda: tmp_path / "users" / "bitspike")
+    return tmp_path / "file" / "root"

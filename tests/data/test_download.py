@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bitspike.data import download as module
+from bitspike.data import partial_file
 from bitspike.data.download import DownloadError, download
 from helpers.http import (
     CHUNKED,
@@ -175,14 +176,14 @@ def test_a_slow_server_that_gets_on_is_waited_for(server, to):
 def test_a_claimed_length_does_not_replace_the_limit(server, to, monkeypatch):
     with pytest.raises(DownloadError, match=rf"has {10**15} bytes, more than the {32 << 30} that are downloaded"):
         download([server.gives(plain(DATA, Content_Length=10**15))], to)
-    monkeypatch.setattr(module, "LIMIT", 1000)
+    monkeypatch.setattr(partial_file, "LIMIT", 1000)
     with pytest.raises(DownloadError, match="has 1001 bytes, more than the 1000 that are downloaded"):
         download([server.gives(plain(DATA[:1001], Content_Length=1001))], to)
     assert hidden(to) == []
 
 
 def test_a_file_beyond_the_free_space_is_said_before_it_is_begun(server, to, monkeypatch):
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 99))
+    monkeypatch.setattr(partial_file.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9, 99))
     with pytest.raises(DownloadError, match=f"has {len(DATA)} bytes, but only 99 are free in {to.parent}"):
         download([server.gives(whole())], to, size=len(DATA))
     assert hidden(to) == []
@@ -245,7 +246,7 @@ def test_a_redirect_is_followed_with_its_range(server, to):
 
 
 def test_a_file_of_unknown_size_has_a_limit(server, to, monkeypatch):
-    monkeypatch.setattr(module, "LIMIT", 10 * len(DATA))
+    monkeypatch.setattr(partial_file, "LIMIT", 10 * len(DATA))
     with pytest.raises(DownloadError, match=f"more than {10 * len(DATA)} bytes"):
         download([server.gives(endless)], to)
     assert hidden(to) == []
@@ -253,8 +254,8 @@ def test_a_file_of_unknown_size_has_a_limit(server, to, monkeypatch):
 
 def test_never_more_than_the_size_is_written(server, to, monkeypatch):
     written = []
-    write = module._write
-    monkeypatch.setattr(module, "_write", lambda out, block: written.append(len(block)) or write(out, block))
+    write = partial_file._write
+    monkeypatch.setattr(partial_file, "_write", lambda out, block: written.append(len(block)) or write(out, block))
     with pytest.raises(DownloadError):
         download([server.gives(endless)], to, size=len(DATA), checksum=SUM)
     assert sum(written) <= len(DATA)
@@ -418,7 +419,7 @@ def test_a_part_without_a_note_is_gone_on_with_where_a_checksum_will_tell(server
 
 def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(server, to, monkeypatch):
     synced = []
-    monkeypatch.setattr(module.os, "fsync", lambda handle: synced.append(to.exists()))
+    monkeypatch.setattr(partial_file.os, "fsync", lambda handle: synced.append(to.exists()))
     download([server.gives(whole())], to)
     assert synced == [False]
 
@@ -454,7 +455,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(server, to, monkeypatch):
     def full(out, block):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "_write", full)
+    monkeypatch.setattr(partial_file, "_write", full)
     urls = [server.gives(whole(), path=path) for path in ("/1", "/2")]
     with pytest.raises(OSError, match=r"data\.bin could not be written: no space left on device; free some") as refused:
         download(urls, to, checksum=SUM)
@@ -472,7 +473,7 @@ def test_an_interrupted_download_leaves_its_part_only(server, to, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_write", interrupted)
+        patch.setattr(partial_file, "_write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             download([url], to, checksum=SUM)
     assert hidden(to) == [".data.bin.part", ".data.bin.part.json"]

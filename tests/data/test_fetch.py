@@ -12,13 +12,17 @@ from dataclasses import replace
 
 import pytest
 
-from bitspike.data import catalog as catalog_module
 from bitspike.data import fetch as module
-from bitspike.data import roots
-from bitspike.data.catalog import CATALOG, UNKNOWN, Edition, Entry, File, Form
+from bitspike.data import known_files, roots
+from bitspike.data import locate as locating
+from bitspike.data import search as searching
+from bitspike.data.catalog import CATALOG
 from bitspike.data.download import DownloadError
-from bitspike.data.fetch import fetch, locate, verify
-from bitspike.data.fetch import status as listing
+from bitspike.data.entry import UNKNOWN, Edition, Entry, ImageSource, SeedSource
+from bitspike.data.fetch import fetch
+from bitspike.data.known_files import File, Form
+from bitspike.data.locate import locate, verify
+from bitspike.data.locate import status as listing
 from helpers.files import random_trains, trains_as_lists, write_shd
 from helpers.http import whole
 
@@ -57,8 +61,13 @@ def toys(base=""):
         Edition("folder", (File((Form("Toy", members=("*/*.npy",)),)),), read=read_toy),
         Edition("regenerated", (old_file("train.old", OLD_TRAIN), old_file("test.old", OLD_TEST)), title="Toy again"),
     )
-    toy = Entry("toy", "Toy set", "what", "MIT", "", "", ("toy", "Toy/raw", "."), editions, "https://toy.example/page")
-    return {"toy": toy, "made": Entry("made", "Made up", "what", "MIT", "", "")}
+    toy = Entry(
+        *("toy", "Toy set", "what", "MIT", "", "", 2, ImageSource(None)),
+        folders=("toy", "Toy/raw", "."),
+        editions=editions,
+        page="https://toy.example/page",
+    )
+    return {"toy": toy, "made": Entry("made", "Made up", "what", "MIT", "", "", 2, SeedSource(None))}
 
 
 PUBLISHED = {"train.gz": gz(TRAIN), "test.gz": gz(TEST)}
@@ -106,8 +115,8 @@ def local(tmp_path):
 def summed(monkeypatch):
     """The files whose checksum was taken for a check."""
     seen = []
-    digest = catalog_module.digest
-    monkeypatch.setattr(catalog_module, "digest", lambda path, *a: seen.append(path.name) or digest(path, *a))
+    digest = known_files.digest
+    monkeypatch.setattr(known_files, "digest", lambda path, *a: seen.append(path.name) or digest(path, *a))
     return seen
 
 
@@ -367,7 +376,8 @@ def test_a_data_set_without_mirrors_says_what_to_give(local):
 
 CHILD = """
 from pathlib import Path
-from bitspike.data.catalog import Edition, Entry, File, Form
+from bitspike.data.entry import Edition, Entry, ImageSource
+from bitspike.data.known_files import File, Form
 from bitspike.data.fetch import fetch
 
 def begin(stage, total):
@@ -464,9 +474,9 @@ def changed(*keys, to):
 def test_a_manifest_that_is_not_understood_is_none(tmp_path, root, change):
     found = fetch("toy", source=put(tmp_path / "source", PUBLISHED), catalog=toys())
     manifest = root / "toy/manifest.json"
-    assert module._manifest(toys()["toy"], root / "toy") is not None
+    assert locating._manifest(toys()["toy"], root) is not None
     manifest.write_text(change(manifest.read_text()), encoding="latin-1")
-    assert module._manifest(toys()["toy"], root / "toy") is None
+    assert locating._manifest(toys()["toy"], root) is None
     assert locate("toy", catalog=toys()) == found
     assert all(line.ok for line in verify("toy", catalog=toys()))
     assert fetch("toy", begin=lambda stage, _: pytest.fail(stage), catalog=toys()) == found
@@ -579,7 +589,7 @@ def test_what_has_no_checksum_and_may_be_another_users_is_not_taken_by_itself(lo
     says = r"train\.h5 has no known checksum and can be changed by another user; to take it anyway fetch it with --from"
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: (local / "toy").stat().st_uid + 1)
-        patch.setattr(roots, "SYSTEM", -1)
+        patch.setattr(searching, "SYSTEM", -1)
         with pytest.raises((FileNotFoundError, DownloadError), match=says):
             call("toy", catalog=toys())
     (local / "toy").chmod(0o777)
@@ -616,13 +626,24 @@ def test_what_cannot_be_read_now_is_not_remembered(local, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(catalog_module, "digest", broken)
+        patch.setattr(known_files, "digest", broken)
         with pytest.raises(FileNotFoundError, match=r"train\.gz cannot be read \(Input/output error\)"):
             locate("toy", catalog=toys())
     assert locate("toy", catalog=toys()).folder == local / "toy"
 
 
-def test_where_nothing_can_be_remembered_it_is_read_each_time(local, root, summed):
+def test_where_the_root_cannot_be_written_the_users_cache_remembers(local, root, summed, monkeypatch, tmp_path):
+    monkeypatch.setattr(roots, "_users_cache", lambda: tmp_path / "users")
+    put(local / "toy", PUBLISHED)
+    root.write_text("a file where the root should be")
+    for _ in range(2):
+        assert locate("toy", catalog=toys()).folder == local / "toy"
+    assert len(summed) == 2
+    assert [path.name for path in (tmp_path / "users").iterdir()] == ["verified-toy.json"]
+
+
+def test_where_nothing_can_be_remembered_it_is_read_each_time(local, root, summed, monkeypatch):
+    monkeypatch.setattr(roots, "_users_cache", lambda: root / "none")
     put(local / "toy", PUBLISHED)
     root.write_text("a file where the root should be")
     for _ in range(2):
@@ -642,12 +663,44 @@ def test_verify_does_not_believe_the_memory(local):
 # ---- Names and lists
 
 
-def test_what_is_nowhere_says_how_to_get_it():
+@pytest.mark.parametrize("folder", ["toy", "Toy/raw", "."])
+def test_a_folder_after_the_first_of_the_environment_is_read_and_never_written(root, tmp_path, monkeypatch, folder):
+    copies = put(tmp_path / "copies" / folder, PUBLISHED)
+    before = sorted((tmp_path / "copies").rglob("*"))
+    monkeypatch.setenv("BITSPIKE_DATA", os.pathsep.join((str(root), str(tmp_path / "copies"))))
+    assert locate("toy", catalog=toys()).folder == copies
+    assert all(checked.ok for checked in verify("toy", catalog=toys()))
+    assert sorted((tmp_path / "copies").rglob("*")) == before
+    assert left(root) == ["toy/verified.json"]
+    assert fetch("toy", catalog=toys()).folder == root / "toy"
+    assert locate("toy", catalog=toys()).folder == root / "toy"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners are of POSIX")
+@pytest.mark.parametrize("named", [True, False])
+def test_what_has_no_checksum_is_taken_from_a_named_folder_whoever_owns_it(root, tmp_path, monkeypatch, local, named):
+    copies = put(tmp_path / "copies" / "toy", OWN) if named else put(local / "toy", OWN)
+    monkeypatch.setenv("BITSPIKE_DATA", os.pathsep.join((str(root), str(tmp_path / "copies"))))
+    monkeypatch.setattr(os, "geteuid", lambda: copies.stat().st_uid + 1)
+    monkeypatch.setattr(searching, "SYSTEM", -1)
+    if named:
+        assert locate("toy", catalog=toys()).edition == UNKNOWN
+    else:
+        with pytest.raises(FileNotFoundError, match="can be changed by another user"):
+            locate("toy", catalog=toys())
+
+
+def test_the_root_itself_may_hold_copies_under_other_names(root):
+    put(root / "Toy" / "raw", PUBLISHED)
+    assert locate("toy", catalog=toys()).folder == root / "Toy" / "raw"
+
+
+def test_what_is_nowhere_says_how_to_get_it(root):
     for look in (locate, verify):
         with pytest.raises(FileNotFoundError) as refused:
             look("shd")
         assert str(refused.value) == (
-            "data set 'shd' is not here; run: bitspike data fetch shd "
+            f"data set 'shd' is not here; looked in {root}, data; run: bitspike data fetch shd "
             "(or with a copy: bitspike data fetch shd --from DIR)"
         )
 

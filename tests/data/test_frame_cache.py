@@ -5,10 +5,8 @@ import getpass
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
-import tempfile
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -357,62 +355,6 @@ def test_two_processes_at_once_read_once(tmp_path):
 def test_as_many_threads_as_there_are_cores_but_not_too_many():
     assert frame_cache._workers(3) == 3
     assert frame_cache._workers(None) == min(8, os.cpu_count())
-
-
-# ---- Whose folder
-
-
-@pytest.fixture
-def unwritable(tmp_path, monkeypatch):
-    """A data root that nobody can write, root included, and a user's cache of its own."""
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "users"))
-    monkeypatch.setattr(frame_cache, "_users_cache", lambda: tmp_path / "users" / "bitspike")
-    return tmp_path / "file" / "root"
-
-
-def test_frames_are_kept_in_the_data_root(tmp_path):
-    assert frame_cache.cache_folder(tmp_path / "root") == tmp_path / "root" / "cache"
-
-
-def test_with_an_unwritable_root_they_are_kept_in_a_folder_of_the_users_own(unwritable, tmp_path):
-    folder = frame_cache.cache_folder(unwritable)
-    assert folder == tmp_path / "users" / "bitspike"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert frame_cache.cache_folder(unwritable) == folder
-
-
-def theirs(folder, monkeypatch):
-    folder.mkdir(mode=0o700)
-    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
-
-
-def open_to_all(folder, monkeypatch):
-    folder.mkdir()
-    folder.chmod(0o777)
-
-
-def open_to_a_group(folder, monkeypatch):
-    folder.mkdir()
-    folder.chmod(0o770)
-
-
-def a_link(folder, monkeypatch):
-    (folder.parent / "elsewhere").mkdir(mode=0o700)
-    folder.symlink_to(folder.parent / "elsewhere")
-
-
-def a_file(folder, monkeypatch):
-    folder.touch()
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes are of POSIX")
-@pytest.mark.parametrize("make", [theirs, open_to_all, open_to_a_group, a_link, a_file])
-def test_what_another_user_can_write_is_never_read_nor_written(unwritable, tmp_path, monkeypatch, make):
-    (tmp_path / "users").mkdir()
-    make(tmp_path / "users" / "bitspike", monkeypatch)
-    assert frame_cache.cache_folder(unwritable) is None
 
 
 def test_rotated_labels_in_the_shared_temporary_folder_are_not_trained_on(unwritable, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.data import shd
+from bitspike.data import shd, unpacking
 from bitspike.data.shd import read_shd, read_shd_compact
 from helpers.files import random_trains, trains_as_lists, write_hdf5, write_shd, write_shd_compact
 
@@ -195,7 +195,7 @@ def test_a_full_disk_is_not_called_damage(tmp_path, monkeypatch):
     def full(source, out, most):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shd, "_copy", full)
+    monkeypatch.setattr(unpacking, "_copy", full)
     with pytest.raises(OSError, match="no space left on device; free some space"):
         read_shd(path, scratch=tmp_path / "scratch")
 

@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 
-from bitspike.data.roots import Kept, Manifest
+from bitspike.data.notes import Kept, Manifest
 from bitspike.files import digest
 
 AEDAT_HEADER = (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from bitspike._lazy import not_installed
 from bitspike.files import write_atomically
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ class Traces:
 def require_matplotlib() -> None:
     """Fail now rather than after the training whose figure was to be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError(
-            "figures need matplotlib, which is not installed; run: pip install 'bitspike[report]'"
-        )
+        raise not_installed("matplotlib", "figures need matplotlib", extra="report")
 
 
 def _figure(**options: Any) -> Figure:

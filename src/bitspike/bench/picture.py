@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bitspike._lazy import not_installed
 from bitspike.bench.show import number
 from bitspike.files import write_atomically
 
@@ -55,9 +56,7 @@ def _figure(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "bench: the picture needs matplotlib, which is not installed; run: pip install 'bitspike[report]'"
-        ) from None
+        raise not_installed("matplotlib", "bench: the picture needs matplotlib", extra="report") from None
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=10)

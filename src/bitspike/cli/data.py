@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(help="A dataset; `bitspike data list` shows
 @sets.command("list")
 def list_sets(as_json: AsJson = False) -> None:
     """All datasets, and which of them are here."""
-    from bitspike.data.fetch import status
+    from bitspike.data.locate import status
     from bitspike.data.roots import data_root
 
     known = status()
@@ -59,7 +59,7 @@ def fetch(
 @sets.command()
 def verify(name: Name, as_json: AsJson = False) -> None:
     """Compute all checksums of a dataset again."""
-    from bitspike.data.fetch import verify as check
+    from bitspike.data.locate import verify as check
 
     results = check(name)
     if as_json:

@@ -7,8 +7,8 @@ __all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson", "time_fi
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bitspike.data.datasets import Progress
     from bitspike.data.encoders import latency, poisson
+    from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images, time_first
 else:
     from bitspike._lazy import lazy

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
+from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
 
 if TYPE_CHECKING:
@@ -18,17 +19,9 @@ if TYPE_CHECKING:
 
     from bitspike.data.events import Events
 
-# A long run tells whoever shows it that a stage of so many steps begins, and gets what to call after each step.
-Progress = Callable[[str, int], Callable[[], None]]
-
 MOST_COUNT = 255
 MOST_BINS = 2**31 - 1
 BLOCK_EVENTS = 2**21
-
-
-def silent(stage: str, steps: int) -> Callable[[], None]:
-    """Progress that is shown to nobody."""
-    return lambda: None
 
 
 @dataclass(frozen=True, slots=True)

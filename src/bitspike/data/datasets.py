@@ -1,8 +1,8 @@
-"""Datasets by name, and the user's own: found, read, binned (from the cache where it can be), checked."""
+"""Open a dataset, by name or the user's own: find it, read it, bin it (or take it from the cache), check it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,12 @@ import torch
 
 from bitspike.config import validated
 from bitspike.data.binning import Binning
-from bitspike.data.coding import coding_task
+from bitspike.data.catalog import CATALOG, lookup
 from bitspike.data.config import DataConfig
-from bitspike.data.fetch import Found, locate
-from bitspike.data.roots import data_root
+from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
+from bitspike.data.locate import locate
+from bitspike.data.progress import Progress, silent
+from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.splits import held_out, limited
 from bitspike.data.thinning import thinned
@@ -22,39 +24,26 @@ from bitspike.files import digest
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
-Progress = Callable[[str, int], Callable[[], None]]
-
-# How events become frames unless the experiment says otherwise.
-_BINNING: dict[str, dict[str, Any]] = {
-    "shd": {"bin_ms": 3.0, "steps": 333},  # the paper's binary networks
-    "dvs128": {"bin_ms": 5.0, "steps": 100, "test_steps": 360, "downsample": 4, "polarity": True},  # the paper
-    "nmnist-small": {"bin_ms": 3.0, "steps": 100, "polarity": True},
-    "dvs-sign": {"bin_ms": 1000 / 30, "steps": 100, "downsample": 4, "polarity": True},  # a bin a frame of its video
-}
 _BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms")
-_CLASSES = {"mnist": 10, "fashion": 10, "shd": 20, "dvs128": 11, "nmnist-small": 10, "dvs-sign": 15}
-
-
-def _quiet(stage: str, steps: int) -> Callable[[], None]:
-    return lambda: None
 
 
 def load_dataset(name: str, *, root: Path | None = None, progress: Progress | None = None, **options: Any) -> Dataset:
-    """`bitspike.data.load`."""
+    """Return the dataset `name`, read as `options` say: the work of `bitspike.data.load`."""
     config = validated(DataConfig, {"name": name, **options}, f"load({name!r})")
-    return open_dataset(config, root=root, progress=progress or _quiet)
+    return open_dataset(config, root=root, progress=progress or silent)
 
 
 def open_dataset(
-    config: DataConfig, *, root: Path | None = None, progress: Progress = _quiet, seed: int = 0
+    config: DataConfig, *, root: Path | None = None, progress: Progress = silent, seed: int = 0
 ) -> Dataset:
-    """The samples that `config` names; `seed` draws the synthetic ones."""
-    if config.name == "coding":
-        _refuse(config, (*_BINNING_FIELDS, "train_limit", "test_limit"), "the coding task is one input, as it is")
-        if config.keep < 1:
-            raise ValueError("data.keep has no meaning here: the coding task is one input, as it is; leave it out")
-        return coding_task(seed)
-    data = _own(config, root, progress) if config.file is not None else _built_in(config, root, progress)
+    """Return the samples that `config` names; `seed` draws those of a synthetic task."""
+    if config.file is not None:
+        data = _own(config, root, progress)
+    else:
+        entry = lookup(str(config.name), CATALOG)
+        if isinstance(entry.source, SeedSource):
+            return _drawn(entry, entry.source, config, seed)
+        data = _built_in(entry, config, root, progress)
     if not len(data.train) or not len(data.test):
         raise ValueError(f"data: {data.title} has no {'test' if len(data.train) else 'training'} samples")
     return Dataset(
@@ -68,37 +57,48 @@ def open_dataset(
 
 
 def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig) -> Samples:
-    """At most `limit` of the samples, thinned; what is left of a sample does not depend on the limit."""
+    """Return at most `limit` of the samples, thinned; what is left of a sample does not depend on the limit."""
     rows = limited(len(samples), limit, config.split_seed)
     return thinned(samples, config.keep, config.split_seed, split).select(rows)
 
 
-def _built_in(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
-    found = locate(str(config.name), root)
-    read = _image_pair if config.name in ("mnist", "fashion") else _event_pair
-    train, test = read(found, config, root, progress)
-    return Dataset(found.name, found.title, _CLASSES[found.name], train, test, edition=found.edition)
+# ---- Datasets of the catalog
 
 
-def _image_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
-    from bitspike.data.idx import read_images
+def _drawn(entry: Entry, source: SeedSource, config: DataConfig, seed: int) -> Dataset:
+    because = f"the {entry.name} task is one input, as it is"
+    _refuse(config, (*_BINNING_FIELDS, "train_limit", "test_limit"), because)
+    if config.keep < 1:
+        raise ValueError(f"data.keep has no meaning here: {because}; leave it out")
+    return source.draw(seed)
 
-    _refuse(config, _BINNING_FIELDS, f"{found.title} holds images (net.steps is how long one is shown)")
-    files = {name.removesuffix(".gz"): path for name, path in found.files.items()}
-    train = read_images(files["train-images-idx3-ubyte"], files["train-labels-idx1-ubyte"])
-    return train, read_images(files["t10k-images-idx3-ubyte"], files["t10k-labels-idx1-ubyte"])
+
+def _built_in(entry: Entry, config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
+    found = locate(entry.name, root)
+    train: Samples
+    test: Samples
+    if isinstance(entry.source, ImageSource):
+        _refuse(config, _BINNING_FIELDS, f"{found.title} holds images (net.steps is how long one is shown)")
+        train, test = entry.source.read(found)
+    elif isinstance(entry.source, EventSource):
+        train, test = _binned(entry.source, found, config, root, progress)
+    else:
+        raise TypeError(f"data: {entry.name} is drawn from a seed and has no files")
+    return Dataset(found.name, found.title, entry.classes, train, test, edition=found.edition)
 
 
-def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: Progress) -> tuple[Samples, Samples]:
-    from bitspike.data.frame_cache import cache_folder, cached_frames
+def _binned(
+    source: EventSource, found: Found, config: DataConfig, root: Path | None, progress: Progress
+) -> tuple[Samples, Samples]:
+    """Return the frames for training and testing; the events are read only if the cache does not have the frames."""
+    from bitspike.data.frame_cache import cached_frames
 
-    defaults = _BINNING[found.name]
-    both: list[Events] = []  # a reader that gives both splits at once is asked once
+    both: list[Events] = []  # the reader gives both splits at once, so it is called once
 
     def events(split: int) -> Callable[[], Events]:
         def read() -> Events:
             if not both:
-                both.extend(_read_events(found, progress))
+                both.extend(source.read(found, progress))
             return both[split]
 
         return read
@@ -107,35 +107,17 @@ def _event_pair(found: Found, config: DataConfig, root: Path | None, progress: P
     pair = []
     for split, name in enumerate(("train", "test")):
         key = {"dataset": found.name, "edition": found.edition, "split": name, "files": found.fingerprint}
-        pair.append(cached_frames(events(split), _binning(config, defaults, name), key, folder, progress=progress))
+        pair.append(cached_frames(events(split), _binning(config, source, name), key, folder, progress=progress))
     return pair[0], pair[1]
 
 
-def _read_events(found: Found, progress: Progress) -> tuple[Events, Events]:
-    if found.name == "dvs128":
-        from bitspike.data.dvs_gesture import read_dvs_gesture
+def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Binning:
+    """Return how events of the split become frames: as `config` says, else as the dataset's `defaults` do."""
 
-        return read_dvs_gesture(found.folder, progress)
-    train, test = (next(path for name, path in found.files.items() if split in name) for split in ("train", "test"))
-    if found.name == "shd":
-        from bitspike.data.shd import read_shd, read_shd_compact
-
-        read = read_shd_compact if train.suffix == ".xz" else read_shd
-        return read(train), read(test)
-    from bitspike.data.event_files import read_event_file
-
-    def cameras(path: Path) -> Events:
-        if found.name == "nmnist-small":
-            return read_event_file(path, time_unit="us", sensor=(34, 34))
-        return read_event_file(path, time_unit="s", sensor=(128, 128))
-
-    return cameras(train), cameras(test)
-
-
-def _binning(config: DataConfig, defaults: Mapping[str, Any], split: str) -> Binning:
     def chosen(field: str, otherwise: Any = None) -> Any:
-        value = getattr(config, field)
-        return defaults.get(field, otherwise) if value is None else value
+        given = getattr(config, field)
+        default = getattr(defaults, field, None)
+        return given if given is not None else default if default is not None else otherwise
 
     bin_ms, steps = chosen("bin_ms"), chosen("steps")
     if bin_ms is None or steps is None:
@@ -158,6 +140,9 @@ def _refuse(config: DataConfig, fields: Sequence[str], because: str) -> None:
     for field in fields:
         if getattr(config, field) is not None:
             raise ValueError(f"data.{field} has no meaning here: {because}; leave it out")
+
+
+# ---- The user's own files
 
 
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
@@ -185,13 +170,13 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
 
 
 def own_edition(config: DataConfig) -> str:
-    """The edition of the user's own files: their checksums."""
+    """Return the edition of the user's own files, which is their checksums."""
     return "sha256 " + " and ".join(digest(file)[:16] for file in (config.file, config.test_file) if file is not None)
 
 
 def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
     from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
-    from bitspike.data.frame_cache import cache_folder, cached_frames
+    from bitspike.data.frame_cache import cached_frames
 
     if not path.is_file():
         raise FileNotFoundError(f"data: {path} {'is not a file' if path.exists() else 'does not exist'}")
@@ -202,7 +187,7 @@ def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, pro
     if kind == "spikes":
         _refuse(config, _BINNING_FIELDS, f"{path.name} holds spikes that are binned already")
         return read_spike_file(path)
-    binning = _binning(config, {}, split)
+    binning = _binning(config, None, split)
     key = {
         "file": digest(path),
         "time_unit": str(config.time_unit),

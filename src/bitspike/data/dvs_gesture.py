@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
-import tarfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bitspike.data.aedat import read_aedat
+from bitspike.data.archives import Member, members, whole
 from bitspike.data.array_files import Refused, read_npy, readable
-from bitspike.data.binning import Progress, silent
 from bitspike.data.events import Events
+from bitspike.data.progress import Progress, silent
 from bitspike.text import printable
 
 if TYPE_CHECKING:
@@ -26,12 +21,9 @@ if TYPE_CHECKING:
 
 SIDE, CLASSES = 128, 11
 MOST_TEXT, MOST_RECORDING = 2**20, 2**29
-MOST_MEMBERS, LONGEST_NAME = 5_000, 2**12
-SMALL, MOST_RATIO = 64 * 2**20, 64  # bytes that any archive may unpack to, and times its own size
 MOST_OVERLAP = 4  # times the events of a recording that its gestures may hold together
 LISTS = ("trials_to_train.txt", "trials_to_test.txt")
 CUT = {"ibmGestureTrain": 1077, "ibmGestureTest": 264}  # and how many gestures were published
-EXTENSIONS = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, *(b"x", b"g", b"X"))  # the last three are of pax
 RECORDING = re.compile(r"(user\d+_\w+)\.aedat")
 LABELS = re.compile(r"(user\d+_\w+)_labels\.csv")
 GESTURE = re.compile(r"(user\d+_\w+)/(\d{1,2})\.npy")
@@ -45,14 +37,6 @@ class Gesture(NamedTuple):
     y: NDArray[np.uint8]
     p: NDArray[np.uint8]
     label: int
-
-
-class Member(NamedTuple):
-    """A file in a folder or archive; `open` is for the moment it is met."""
-
-    name: str
-    size: int
-    open: Callable[[], IO[bytes]]
 
 
 def read_dvs_gesture(path: Path, progress: Progress = silent) -> tuple[Events, Events]:
@@ -99,7 +83,7 @@ def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], lis
             raise ValueError(f"{path}: must hold {name}_labels.csv, which {LISTS[trials[name]]} asks for, but does not")
     step = progress("reading gestures", len(trials))
     found: dict[str, list[Gesture]] = {}
-    for member in _members(path):
+    for member in members(path):
         match = RECORDING.fullmatch(PurePosixPath(member.name).name)
         if match is None or match[1] not in trials:
             continue
@@ -107,7 +91,7 @@ def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], lis
         if match[1] in found:
             raise ValueError(f"{where} is there twice")
         _require_size(where, member, MOST_RECORDING)
-        with _whole(path), member.open() as stream:
+        with whole(path), member.open() as stream:
             found[match[1]] = _cut(where, stream, spans[match[1]])
         step()
     missing = [name for name in trials if name not in found]
@@ -126,7 +110,7 @@ def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, 
     """
     lists: dict[str, list[str]] = {}
     spans: dict[str, list[tuple[int, int, int]]] = {}
-    for member in _members(path):
+    for member in members(path):
         name = PurePosixPath(member.name).name
         labels = LABELS.fullmatch(name)
         if labels is None and name not in LISTS:
@@ -135,7 +119,7 @@ def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, 
         if name in lists or (labels is not None and labels[1] in spans):
             raise ValueError(f"{where} is there twice")
         _require_size(where, member, MOST_TEXT)
-        with _whole(path), member.open() as stream:
+        with whole(path), member.open() as stream:
             text = stream.read(MOST_TEXT).decode("utf-8-sig", "replace")
         if labels is None:
             lists[name] = _trials(where, text)
@@ -215,8 +199,8 @@ def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
     found: dict[tuple[str, int], Gesture] = {}
     name = path.name.partition(".")[0]
     # An archive would have to be unpacked twice to know how many it holds.
-    step = progress(f"reading {name}", sum(1 for _ in _members(path)) if path.is_dir() else CUT[name])
-    for member in _members(path):
+    step = progress(f"reading {name}", sum(1 for _ in members(path)) if path.is_dir() else CUT[name])
+    for member in members(path):
         match = GESTURE.fullmatch("/".join(PurePosixPath(member.name).parts[-2:]))
         if match is not None:
             where, key = f"{path}: {member.name}", (match[1], int(match[2]))
@@ -225,7 +209,7 @@ def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
             if key[1] >= CLASSES:
                 raise ValueError(f"{where}: the name of a file is its label, 0..{CLASSES - 1}")
             _require_size(where, member, MOST_RECORDING)
-            with _whole(path), readable(where), member.open() as stream:
+            with whole(path), readable(where), member.open() as stream:
                 found[key] = _cut_gesture(where, read_npy(stream, member.size), key[1])
         step()
     if not found:
@@ -250,81 +234,6 @@ def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
     t = np.rint(t.astype(np.float64) * 1000).astype(np.int64) if t.dtype.kind == "f" else t.astype(np.int64)
     order = np.argsort(t, kind="stable")
     return _gesture(where, t[order], x[order], y[order], p[order], label)
-
-
-# ---- Files, wherever they are
-
-
-def _members(path: Path) -> Iterator[Member]:
-    """Plain files of a folder or a tar archive, one after another; an archive is never unpacked onto the disk."""
-    if path.is_dir():
-        for file in sorted(path.rglob("*")):
-            if file.is_file() and not file.is_symlink():
-                yield Member(printable(file.relative_to(path).as_posix()), file.stat().st_size, partial(_opened, file))
-        return
-    with _whole(path), path.open("rb") as raw:
-        packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        most = max(SMALL, MOST_RATIO * path.stat().st_size)
-        with _Bounded(gzip.GzipFile(fileobj=raw) if packed else raw, most) as stream:
-            with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-                for number, info in enumerate(archive):
-                    if number == MOST_MEMBERS:
-                        raise tarfile.ReadError(f"it holds more than {MOST_MEMBERS} files")
-                    name = PurePosixPath(info.name)
-                    if info.isreg() and not info.issparse() and not name.is_absolute() and ".." not in name.parts:
-                        yield Member(printable(info.name), info.size, partial(_extracted, archive, info))
-            while stream.read(2**20):  # the checksum is behind the last file
-                pass
-
-
-class _Bounded(io.BufferedIOBase):
-    """A stream that ends in an error where a few packed bytes unpack to far too many."""
-
-    def __init__(self, stream: IO[bytes] | gzip.GzipFile, most: int) -> None:
-        self._stream, self._most, self._seen = stream, most, 0
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = self._stream.read(-1 if size is None else size)
-        self._seen += len(data)
-        if self._seen > self._most:
-            raise tarfile.ReadError(f"it unpacks to more than {self._most} bytes")
-        return data
-
-
-class _Header(tarfile.TarInfo):
-    """A member's header, whose extensions (long names and the like) are short enough to be read at once."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        header = super().frombuf(buf, encoding, errors)
-        if header.size < 0 or (header.type in EXTENSIONS and header.size > LONGEST_NAME):
-            raise tarfile.ReadError("it has a header that is too long")
-        return header
-
-
-def _opened(file: Path) -> IO[bytes]:
-    return file.open("rb")
-
-
-def _extracted(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    stream = archive.extractfile(info)
-    if stream is None:
-        raise tarfile.ReadError(f"{info.name} is not a plain file")
-    return stream
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Say that an archive is damaged, in one line, wherever it is noticed."""
-    try:
-        yield
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:
-        shown = printable(str(error))[:200]
-        raise ValueError(f"{path}: not a whole .tar.gz archive ({shown}); get it again") from error
 
 
 def _require_size(where: str, member: Member, most: int) -> None:

@@ -7,9 +7,7 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bitspike.data.binning import Binning, Progress, bin_events, silent
+from bitspike.data.binning import Binning, bin_events
+from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
 from bitspike.files import locked, write_atomically
 
@@ -64,39 +63,6 @@ def cached_frames(
         built = bin_events(read(), binning, workers=_workers(workers), progress=progress)
         write_atomically(path, lambda to: _save(to, built, text))
         return built
-
-
-def cache_folder(root: Path) -> Path | None:
-    """In the data root, trusted as the data in it is; where that cannot be written, a private one, or none.
-
-    A private one belongs to this user, and nobody else can write there: they would choose what is trained.
-    """
-    folder = root / "cache"
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    if folder.is_dir() and os.access(folder, os.W_OK):
-        return folder
-    with suppress(OSError, ModuleNotFoundError):
-        folder = _users_cache()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if _is_private(folder):
-            return folder
-    return None
-
-
-def _users_cache() -> Path:
-    import platformdirs
-
-    return platformdirs.user_cache_path("bitspike", appauthor=False)
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether it is a folder of this user's, not a link to one, that nobody else can write."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or not os.access(folder, os.W_OK):
-        return False
-    # Windows has neither owners nor modes here; a user's cache lies in a profile that others cannot write.
-    return not hasattr(os, "geteuid") or (found.st_uid == os.geteuid() and not found.st_mode & 0o022)
 
 
 def _workers(given: int | None) -> int:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from bitspike.data.array_files import read_up_to
 from bitspike.data.samples import Images
+from bitspike.data.unpacking import most_unpacked
 
 LIMIT = 2 * 2**30
 MOST_DIMENSIONS = 8
-SMALL, MOST_RATIO = 64 * 2**20, 64  # bytes that any gzip may unpack to, and times its own size; MNIST has five times
 GZIP_MAGIC = b"\x1f\x8b"
 UNSIGNED_BYTES = 0x08
 
@@ -26,11 +26,10 @@ def read_idx(path: Path) -> Tensor:
     """The array in an IDX file, uint8 of any rank; gzip is recognised by its first bytes, not by the name."""
     try:
         with path.open("rb") as raw:
-            size = path.stat().st_size
             if raw.peek(2)[:2] != GZIP_MAGIC:
-                return _read(path, raw, size)
+                return _read(path, raw, path.stat().st_size)
             with gzip.open(raw) as stream:
-                return _read(path, stream, max(SMALL, size * MOST_RATIO))
+                return _read(path, stream, most_unpacked(path))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: the gzip data is damaged or cut short ({error}); fetch the file again") from error
 

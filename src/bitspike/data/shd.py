@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import lzma
 import math
-import tempfile
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bitspike.data.array_files import HDF5_MAGIC, Refused, open_arrays, readable
+from bitspike.data.array_files import Refused, open_arrays, readable
 from bitspike.data.events import Events
 from bitspike.data.hdf5_files import hdf5_dataset, read_lists, require_stored
-from bitspike.files import explained
+from bitspike.data.unpacking import most_unpacked, unpacked_hdf5, unpacked_xz
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS, CLASSES = 700, 20
-MOST_BYTES, SMALL_BYTES, MOST_RATIO = 8 * 2**30, 64 * 2**20, 64
-MOST_DICTIONARY = 256 * 2**20  # bytes of memory that unpacking an .xz may ask for; xz -9 needs 65 MiB
+MOST_BYTES = 8 * 2**30
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
 LONGEST_S, MOST_TICKS = 2**32, 2**24
 BLOCK = 512  # samples whose spikes are sorted together
@@ -39,7 +32,7 @@ def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
     """
     import h5py
 
-    with _unpacked(path, scratch) as plain:
+    with unpacked_hdf5(path, scratch, MOST_BYTES) as plain:
         with readable(str(path)):
             file = h5py.File(plain, "r")
         with file:
@@ -105,66 +98,6 @@ def _labels(values: NDArray[Any]) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
-# ---- Packed files
-
-
-@contextmanager
-def _unpacked(path: Path, scratch: Path | None) -> Iterator[Path]:
-    """The plain HDF5 file, for as long as the context lasts."""
-    with path.open("rb") as raw:
-        magic = raw.read(len(HDF5_MAGIC))
-        raw.seek(0)
-        if magic == HDF5_MAGIC:
-            yield path
-            return
-        if scratch is not None:
-            scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=scratch, prefix="shd-") as folder:
-            plain = Path(folder) / "shd.h5"
-            with readable(str(path)), explained(plain), _opened(raw, magic) as packed, plain.open("wb") as out:
-                _copy(packed, out, _most(path))
-            yield plain
-
-
-def _opened(raw: BinaryIO, magic: bytes) -> IO[bytes] | gzip.GzipFile:
-    if magic[:2] == b"\x1f\x8b":
-        return gzip.open(raw)
-    if magic[:2] != b"PK":
-        raise Refused(f"must be an HDF5 file, plain or as .gz or .zip, but begins with {magic!r}")
-    archive = zipfile.ZipFile(raw)
-    members = [info for info in archive.infolist() if info.filename.endswith(".h5")]
-    if len(members) != 1:
-        raise Refused(f"must hold one .h5 file, but holds {len(members)}")
-    return archive.open(members[0])
-
-
-def _most(path: Path) -> int:
-    """Bytes that a packed file may hold: the published ones hold three times their size."""
-    return min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * path.stat().st_size))
-
-
-def _copy(source: IO[bytes] | gzip.GzipFile, out: BinaryIO, most: int) -> None:
-    size = 0
-    while block := source.read(2**20):
-        size += len(block)
-        if size > most:
-            raise Refused(f"must unpack to at most {most} bytes, but is longer")
-        out.write(block)
-
-
-def _unpacked_xz(stream: BinaryIO, most: int) -> bytearray:
-    """What an .xz holds; `lzma.open` would take whatever memory its header asks for."""
-    decoder, data = lzma.LZMADecompressor(memlimit=MOST_DICTIONARY), bytearray()
-    while not decoder.eof:
-        packed = stream.read(2**16) if decoder.needs_input else b""
-        if decoder.needs_input and not packed:
-            raise EOFError("the .xz data ends too soon")
-        data += decoder.decompress(packed, 2**20)
-        if len(data) > most:
-            raise Refused(f"must unpack to at most {most} bytes, but is longer")
-    return data
-
-
 # ---- The compact form
 
 
@@ -176,7 +109,7 @@ def read_shd_compact(path: Path) -> Events:
     """
     where = str(path)
     with readable(where), path.open("rb") as stream:
-        data = _unpacked_xz(stream, _most(path))
+        data = unpacked_xz(stream, most_unpacked(path, MOST_BYTES))
     with open_arrays(io.BytesIO(data), MOST_BYTES, where) as arrays, readable(where):
         missing = {"counts", "isi", "labels", "tick_ms"} - set(arrays)
         if missing:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from bitspike._lazy import not_installed
 from bitspike.config import (
     Config,
     Positive,
@@ -240,7 +241,5 @@ def as_toml(spec: Experiment, heading: str = "") -> str:
     try:
         import tomli_w
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "experiment.toml needs tomli-w, which is not installed; run: pip install 'bitspike[train]'"
-        ) from None
+        raise not_installed("tomli_w", "experiment.toml needs tomli-w") from None
     return "".join(f"# {line}\n" for line in heading.splitlines()) + tomli_w.dumps(as_values(spec))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from bitspike._lazy import not_installed
 from bitspike.files import write_atomically
 
 FORMAT = 1
@@ -202,9 +203,7 @@ def _safetensors() -> Any:
         import safetensors
         import safetensors.torch
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "weights are kept as safetensors, which is not installed; run: pip install 'bitspike[train]'"
-        ) from None
+        raise not_installed("safetensors", "weights are kept as safetensors") from None
     return safetensors
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bitspike._lazy import not_installed
 from bitspike.files import explained, write_text
 
 if TYPE_CHECKING:
@@ -94,9 +95,10 @@ class Board:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise ModuleNotFoundError(
-                "TensorBoard events need tensorboard, which is not installed; run: pip install 'bitspike[train]', "
-                "or go without: --set train.tensorboard=false"
+            raise not_installed(
+                "tensorboard",
+                "TensorBoard events need tensorboard",
+                otherwise="or go without: --set train.tensorboard=false",
             ) from None
         self.folder, self.layers = folder, layers
         self.writer: SummaryWriter = SummaryWriter(str(folder), purge_step=step or None)

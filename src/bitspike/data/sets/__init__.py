@@ -1,0 +1,1 @@
+"""The data sets, one file a family: entries of `bitspike.data.catalog`."""
