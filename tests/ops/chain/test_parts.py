@@ -36,6 +36,7 @@ SHAPES = [  # channels, height, width, filters, kernel, pool, rows; kernel 0: de
     (33, 1, 1, 20, 0, 1, 5),
     (1, 1, 1, 1, 0, 1, 1),
 ]
+LARGE = (SHAPES[0], SHAPES[2], SHAPES[3])  # which take the interpreter longest
 
 
 def make(shape, counts):
@@ -61,9 +62,15 @@ def test_products_are_exact_and_padding_is_zero(shape, counts):
     assert not out[..., synapse.channels :].any()
 
 
-@pytest.mark.parametrize("clip", [None, 0.25])
+@pytest.mark.parametrize(
+    ("shape", "clip"),
+    [
+        *((shape, None) for shape in SHAPES),
+        *((shape, 0.25) for shape in SHAPES if shape not in LARGE),
+        *(pytest.param(shape, 0.25, marks=pytest.mark.slow) for shape in LARGE),
+    ],
+)
 @pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_of_products(shape, counts, clip):
     synapse, weight, x, source = make(shape, counts)
     grad = rand(len(x) * synapse.height * synapse.width, synapse.channels, seed=2) - 0.5
@@ -115,9 +122,9 @@ def test_of_equal_counts_the_first_class_is_the_answer():
 
 def test_silence_is_no_answer_in_the_kernel_either():
     """Counts of a few spikes or none: many ties, many silent samples; right are those of the one definition."""
-    spikes = (rand(3, 200, 4) < 0.1).float()
+    spikes = (rand(3, 60, 4) < 0.1).float()
     for label in range(4):
-        labels = torch.full((200,), label, device=DEVICE)
+        labels = torch.full((60,), label, device=DEVICE)
         rights = count_loss(spikes, labels, 2, 1)[1]
         assert torch.equal(rights == 1, fires_most(spike_count(spikes), labels))
     assert (spikes.sum((0, 2)) == 0).sum() > 10
