@@ -5,13 +5,21 @@ PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint 
 SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/bitspike/ops/*/*.c src/bitspike/ops/*/*.h)
 OLD_SNNTORCH := $(CURDIR)/$(VENV)/snntorch-0.4.11
 
-.PHONY: demo test lint docs bench clean
+# One process a core.
+PYTEST := BITSPIKE_SNNTORCH_0411=$(OLD_SNNTORCH) $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+.PHONY: demo test test-slow test-all lint docs bench clean
 
 demo: $(VENV)/.demo ## the temporal coding task of the paper: figure, animation, page and numbers in runs/coding
 	$(VENV)/bin/bitspike reproduce coding --out runs/coding
 
-test: $(VENV)/.test ## every test that needs no GPU
-	BITSPIKE_SNNTORCH_0411=$(OLD_SNNTORCH) $(VENV)/bin/python -m pytest
+test: $(VENV)/.test ## the tests, without those that need a GPU and those marked slow: under 4 minutes on 2 cores
+	$(PYTEST) -m "not gpu and not slow"
+
+test-slow: $(VENV)/.test ## the tests marked slow
+	$(PYTEST) -m "slow and not gpu"
+
+test-all: test test-slow ## every test that needs no GPU
 
 lint: $(VENV)/.dev ## format, lint, types, direction of imports
 	$(VENV)/bin/ruff format --check .

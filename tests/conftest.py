@@ -3,6 +3,10 @@
 import os
 import sys
 
+# Tests run side by side, one process a core (`make test`), on tensors too small for a second thread. PyTorch looks at
+# this when it is first imported, in this process and in those that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 from hypothesis import settings
@@ -71,8 +75,31 @@ def cli(monkeypatch, capsys):
     return call
 
 
+# What the oracle compared: each process of pytest-xdist tells its own tally to the one that writes the summary.
+
+
+def _tally():
+    return getattr(sys.modules.get("helpers.peers"), "TALLY", None)
+
+
+def pytest_sessionfinish(session):
+    if (sent := getattr(session.config, "workeroutput", None)) is not None:
+        sent["tally"] = _tally()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    from helpers.peers import TALLY
+
+    if told := getattr(node, "workeroutput", {}).get("tally"):
+        TALLY["spikes"] += told["spikes"]
+        TALLY["flips"] += told["flips"]
+        TALLY["gradient"] = max(TALLY["gradient"], told["gradient"])
+
+
 def pytest_terminal_summary(terminalreporter):
-    if tally := getattr(sys.modules.get("helpers.peers"), "TALLY", None):
+    tally = _tally()
+    if tally and tally["spikes"]:
         terminalreporter.write_line(
             f"oracle (snnTorch, all versions and backends): {tally['spikes']:,} spikes compared, "
             f"{tally['flips']} flips, "

@@ -1,4 +1,4 @@
-"""Triton's interpreter, mended and fenced: bf16 is rounded to nearest, and no access leaves a launch's tensors."""
+"""Triton's interpreter, mended, fenced and faster: bf16 is rounded, and no access leaves a launch's tensors."""
 
 import functools
 
@@ -19,6 +19,8 @@ def mend():
 
     _round(interpreter)
     _fence(interpreter)
+    _patch_once(interpreter)
+    _keep_shapes()
 
 
 def _round(interpreter):
@@ -71,3 +73,55 @@ def _fence(interpreter):
         return store(self, pointers, value, mask, *rest)
 
     executor._init_args_hst, builder.create_masked_load, builder.create_masked_store = preparing, loading, storing
+
+
+def _patch_once(interpreter):
+    """Patch Triton's language once a launch.
+
+    The interpreter looks for what to patch at every call of a function inside a kernel too, where all is patched.
+    """
+    patch, scope_type = interpreter._patch_lang, interpreter._LangPatchScope
+    patched = set()
+
+    class Scope(scope_type):
+        def restore(self):
+            patched.clear()
+            super().restore()
+
+    def patching(fn):
+        from triton import language as tl
+
+        found = {value.__name__ for value in fn.__globals__.values() if value is tl or value is tl.core}
+        if found <= patched:
+            return scope_type()
+        patched.update(found)
+        return patch(fn)
+
+    interpreter._LangPatchScope, interpreter._patch_lang = Scope, patching
+
+
+def _keep_shapes():
+    """Make the objects that describe a shape once; the interpreter makes them anew, names and all, for every value."""
+    from triton.language import core
+
+    block, tensor = core.block_type.__init__, core.tensor.__init__
+    blocks, shapes = {}, {}
+
+    def init_block(self, element, shape):
+        key = tuple(size.value if isinstance(size, core.constexpr) else size for size in shape)
+        if key not in blocks:
+            block(self, element, shape)
+            blocks[key] = self.shape, self.numel, str(self.shape)
+        self.element_ty = element
+        self.shape, self.numel, text = blocks[key]
+        self.name = f"<{text}, {element}>"
+
+    def init_tensor(self, handle, type):
+        key = tuple(type.shape) if type.is_block() else ()
+        if key not in shapes:
+            tensor(self, handle, type)
+            shapes[key] = self.shape, self.numel
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = shapes[key]
+
+    core.block_type.__init__, core.tensor.__init__ = init_block, init_tensor

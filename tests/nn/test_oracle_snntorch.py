@@ -223,10 +223,18 @@ def of_weights(case: Case, weights: str) -> Case:
     return replace(case, binary=False, thetas=tuple(theta / 8 for theta in case.thetas))
 
 
+# The old version's neurons compute as the new one's do: whatever tests vary, fixed networks tell if they did not.
+old_is_slow = pytest.mark.parametrize(
+    "peer",
+    [version if version == VERSIONS[0] else pytest.param(version, marks=pytest.mark.slow) for version in VERSIONS],
+    indirect=True,
+    scope="module",
+)
 kinds_of_weights = pytest.mark.parametrize("weights", ["binary", "real"])
 kinds_of_input = pytest.mark.parametrize("static", [True, False], ids=["image", "sequence"])
 
 
+@old_is_slow
 @kinds_of_weights
 @kinds_of_input
 @laws
@@ -237,6 +245,7 @@ def test_dense_networks_are_snntorchs(peer: SnnTorch, weights: str, static: bool
     assert_same(peer, case)
 
 
+@old_is_slow
 @kinds_of_weights
 @kinds_of_input
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "norm"])
@@ -250,6 +259,7 @@ def test_convolutional_networks_are_snntorchs(
     assert_same(peer, case)
 
 
+@old_is_slow
 @kinds_of_input
 @laws
 @given(
@@ -324,6 +334,7 @@ def test_batch_norm_keeps_the_running_averages_of_snntorchs_loop(peer: SnnTorch,
     assert_equal(outputs(net, x), *loop.eval()(x, steps))
 
 
+@old_is_slow
 @kinds_of_weights
 @pytest.mark.parametrize("case", [DENSE, SMALL], ids=["dense", "convolutional"])
 def test_fed_step_by_step_nothing_differs_whatever_the_numbers(peer: SnnTorch, case: Case, weights: str) -> None:

@@ -86,7 +86,14 @@ def test_the_chain_says_why_not(notation, why):
     )
 
 
-@pytest.mark.parametrize("token", ["4Conv3p1-AP2", "4Conv3p1s2", "4Conv2-MP3s2", "4Conv3p2s2-AP2s1"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        *(pytest.param(token, marks=pytest.mark.slow) for token in ("4Conv3p1-AP2", "4Conv3p1s2")),
+        "4Conv2-MP3s2",
+        "4Conv3p2s2-AP2s1",
+    ],
+)
 def test_a_first_layer_on_an_image_is_its_own_modules_in_the_chain(token):
     pytest.importorskip("triton")
     from helpers.kernels import CLOSE, DEVICE, off

@@ -41,7 +41,12 @@ CASES = {
         "image",
         {**IMAGE, "norm": "step", "slope": [3.0, 2.0, 0.3], "surrogate": "sigmoid"},
     ),
-    "dense, static, dropout": ("30-40-35-10", (30,), "image", {"theta": [2.0, 3.0, 2.0], "slope": 0.3, "dropout": 0.2}),
+    "dense, static, dropout": (
+        "30-40-35-10",
+        (30,),
+        "image",
+        {"theta": [2.0, 3.0, 2.0], "slope": 0.3, "dropout": 0.2, "steps": 9},
+    ),
     "dense, counts": ("30-40-10", (30,), "counts", {"theta": [4.0, 3.0], "slope": 0.3, "dropout": [0.2, 0.3]}),
     "one dense layer, counts": ("30Dense10", (30,), "counts", {"theta": 4.0, "slope": 0.3}),
     "convolution, counts": (
@@ -88,12 +93,24 @@ def outputs(net, x, *, recompute=False):
     return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)
 
 
-@pytest.mark.parametrize(("size", "recompute"), [(1, False), (3, False), (3, True)])
-@pytest.mark.parametrize("case", CASES)
-def test_spikes_are_the_plain_modules_and_gradients_too(case, recompute, size):
+# Cases that also run with a batch of one, and with a backward pass that computes again; the others do so where tests
+# may be slow.
+ALONE = ("image, shared norm", "dense, counts")
+AGAIN = ("image, norm a step, dropout", "image, arctan", "dense, static, dropout", "convolution, counts")
+
+
+def ways():
+    for case, (_, _, _, settings) in CASES.items():
+        for size, recompute in ((1, False), (3, False), (3, True)):
+            if size == 1 and settings.get("norm") == "step":
+                continue  # one value has no variance
+            fast = case in (ALONE if size == 1 else AGAIN if recompute else CASES)
+            yield pytest.param(case, size, recompute, marks=() if fast else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("case", "size", "recompute"), list(ways()))
+def test_spikes_are_the_plain_modules_and_gradients_too(case, size, recompute):
     notation, shape, kind, settings = CASES[case]
-    if size == 1 and settings.get("norm") == "step":
-        pytest.skip("one value has no variance")
     net, plain = network(notation, shape, **settings), plainly(network(notation, shape, **settings))
     x = batch(kind, shape, size)
     out, hidden = outputs(net, x, recompute=recompute)
@@ -112,8 +129,15 @@ def test_spikes_are_the_plain_modules_and_gradients_too(case, recompute, size):
         torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize(("glances", "norm"), [(5, "step"), (9, "shared")])
+@pytest.mark.parametrize(
+    ("glances", "norm", "recompute"),
+    [
+        (5, "step", False),
+        (9, "shared", True),
+        pytest.param(5, "step", True, marks=pytest.mark.slow),
+        pytest.param(9, "shared", False, marks=pytest.mark.slow),
+    ],
+)
 def test_glances_are_one_larger_batch(glances, norm, recompute, monkeypatch):
     settings = {**IMAGE, "steps": 4 * glances, "glances": glances, "norm": norm}
     net, plain = network(CONV, (1, 14, 14), **settings), plainly(network(CONV, (1, 14, 14), **settings))
@@ -133,8 +157,17 @@ def test_glances_are_one_larger_batch(glances, norm, recompute, monkeypatch):
         assert off(p.grad, q.grad) < 2 * CLOSE, name  # sums over nine times the places, that cancel
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("case", ["image, norm a step, dropout", "dense, counts", "convolution, counts"])
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [
+        ("image, norm a step, dropout", torch.bfloat16),
+        ("dense, counts", torch.float64),
+        ("convolution, counts", torch.float64),
+        pytest.param("image, norm a step, dropout", torch.float64, marks=pytest.mark.slow),
+        pytest.param("dense, counts", torch.bfloat16, marks=pytest.mark.slow),
+        pytest.param("convolution, counts", torch.bfloat16, marks=pytest.mark.slow),
+    ],
+)
 def test_pytorchs_default_dtype_changes_nothing(case, dtype):
     notation, shape, kind, settings = CASES[case]
     net, twin = network(notation, shape, **settings), network(notation, shape, **settings)

@@ -156,8 +156,18 @@ def test_any_number_of_neurons(fast, neurons, steps, exact):
     assert_same(run(fast, call), run("reference", call))
 
 
-# The backward scratch holds fewer neurons the longer time is: 640, 16 and, at its least, 16 again.
-@pytest.mark.parametrize(("steps", "neurons"), [(200, 1301), (5000, 40), (9000, 19)])
+# C's scratch for the backward pass holds fewer neurons the longer time is: 640, 16 and, at its least, 16 again.
+@pytest.mark.parametrize(
+    ("fast", "steps", "neurons"),
+    [
+        pytest.param("c", 200, 1301, marks=needs_c),
+        pytest.param("c", 5000, 40, marks=needs_c),
+        pytest.param("c", 9000, 19, marks=needs_c),
+        ("torch", 200, 1301),
+        pytest.param("torch", 5000, 40, marks=pytest.mark.slow),
+        pytest.param("torch", 9000, 19, marks=pytest.mark.slow),
+    ],
+)
 def test_long_time(fast, steps, neurons):
     call = {
         "current": draw(7, steps, 1, neurons, exact=False),

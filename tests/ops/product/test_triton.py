@@ -31,6 +31,7 @@ SHAPES = [  # channels, height, width, filters, kernel, pool, rows; kernel 0: de
     (33, 1, 1, 20, 0, 1, 5),
     (1, 1, 1, 1, 0, 1, 1),
 ]
+LARGE = (SHAPES[0], SHAPES[2], SHAPES[3])  # which take the interpreter longest
 
 
 def make(shape, counts):
@@ -56,9 +57,15 @@ def test_products_are_exact_and_padding_is_zero(shape, counts):
     assert not out[..., synapse.channels :].any()
 
 
-@pytest.mark.parametrize("clip", [None, 0.25])
+@pytest.mark.parametrize(
+    ("shape", "clip"),
+    [
+        *((shape, None) for shape in SHAPES),
+        *((shape, 0.25) for shape in SHAPES if shape not in LARGE),
+        *(pytest.param(shape, 0.25, marks=pytest.mark.slow) for shape in LARGE),
+    ],
+)
 @pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_of_products(shape, counts, clip):
     synapse, weight, x, source = make(shape, counts)
     grad = rand(len(x) * synapse.height * synapse.width, synapse.channels, seed=2) - 0.5
