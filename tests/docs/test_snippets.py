@@ -20,6 +20,7 @@ def snippets(page: Path):
 
 
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if page.parent.name != "tutorials"]  # test_tutorials.py runs those, page by page
 SNIPPETS = [snippet for page in PAGES for snippet in snippets(page)]
 
 
