@@ -117,7 +117,7 @@ def read_run(folder: Path) -> dict[str, object]:
     rows = [without_times(json.loads(line)) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     summary = without_times(json.loads((folder / "summary.json").read_text()))
     assert isinstance(summary, dict)
-    for key in ("unlike_preset", "seal", "sha256"):  # name the data's place, or are of the whole file
+    for key in ("unlike_preset", "results_sha256"):  # names the data's place; is of the whole file
         summary.pop(key, None)
     weights = {
         key: digest(np.ascontiguousarray(value).tobytes())

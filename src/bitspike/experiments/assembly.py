@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from bitspike.data.datasets import Progress
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
+from bitspike.data.progress import Progress
 from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values

@@ -48,7 +48,7 @@ class Harden(Trick):
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
         """Refuse a first layer of real weights, and samples that are no images."""
-        if net.layers[0].synapse.binary and isinstance(samples, Images):
+        if getattr(net.layers[0].synapse, "binary", False) and isinstance(samples, Images):
             return None
         return "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bitspike.analysis.traces import Traces, animate, write_figure, write_page
-from bitspike.data.binning import Progress
 from bitspike.data.coding import STEPS, TARGET_TIME
+from bitspike.data.progress import Progress
 from bitspike.experiments.reproduce.coding.outcome import dead_share, statistics_of
 from bitspike.experiments.reproduce.coding.training import History
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bitspike.analysis.traces import require_matplotlib
-from bitspike.data.binning import Progress, silent
 from bitspike.data.coding import TARGET_TIME
+from bitspike.data.progress import Progress, silent
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.reproduce.coding.cases import select_cases
 from bitspike.experiments.reproduce.coding.claims import claims

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from bitspike.anneal import ThresholdAnnealing
-from bitspike.data.binning import Progress, silent
 from bitspike.data.coding import STEPS, target_trace
+from bitspike.data.progress import Progress, silent
 from bitspike.experiments.reproduce.coding.cases import Case
 from bitspike.experiments.reproduce.coding.network import SeedBatch
 from bitspike.train.losses import trace_errors
