@@ -176,7 +176,7 @@ def test_every_trick_has_a_name_and_fields_of_its_own():
     ("settings", "says"),
     [
         (["net.binary=false", "train.latent_clip=1"], "train.latent_clip bounds latent weights"),
-        (["net.norm=none", "train.recalibrate=9"], "train.recalibrate measures .* net.norm is 'none'"),
+        (["net.norm=none", "train.recalibrate=9"], "train.recalibrate measures .*net.norm is 'none'"),
     ],
 )
 def test_tricks_that_do_not_fit_the_network_are_refused(tmp_path, settings, says):
