@@ -18,7 +18,7 @@ import torch
 
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
-from bitspike.experiments.assembly import build_network, choose_task
+from bitspike.experiments.assembly import build_network, make_task
 from bitspike.experiments.schema import Experiment, as_values, experiment
 from bitspike.suggest import measure_drive, relaxing_rate
 from bitspike.train.evaluation import fired
@@ -201,7 +201,7 @@ def train_cell(cell: Cell, size: Size, device: str) -> dict[str, Any]:
             Trainer(
                 net := build_network(spec, samples.shape),
                 spec.net.schedules(len(net.layers)),
-                choose_task(spec, len(net.layers)),
+                make_task(spec, len(net.layers)),
                 samples.train,
                 samples.test,
                 spec.train,

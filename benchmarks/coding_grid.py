@@ -21,7 +21,8 @@ import torch
 
 import bitspike
 from bitspike.data.coding import INPUTS, STEPS, TARGET_TIME, target_trace
-from bitspike.experiments.reproduce.coding.train import HIDDEN, MOMENTUM, SLOPE
+from bitspike.experiments.reproduce.coding.network import HIDDEN, SLOPE
+from bitspike.experiments.reproduce.coding.training import MOMENTUM
 from bitspike.nn.initial import bounds
 from bitspike.ops import binarize, lif
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from bitspike.anneal import ThresholdAnnealing
 from bitspike.data.samples import Images
-from bitspike.experiments.assembly import build_network, choose_task
+from bitspike.experiments.assembly import build_network, make_task
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import with_values
 from bitspike.nn.dropout import set_dropout_key
@@ -33,7 +33,7 @@ class OurTraining:
         layers = len(self.net.layers)
         self.annealing = ThresholdAnnealing(self.net, spec.net.schedules(layers))
         self.work = Iteration(
-            self.net, self.annealing, choose_task(spec, layers), samples, spec.train,
+            self.net, self.annealing, make_task(spec, layers), samples, spec.train,
             seed=spec.seed, repeat=1, world=World(), graph=False,
         )  # fmt: skip
         self.work.begin(0, 0, 0)

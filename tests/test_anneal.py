@@ -24,8 +24,8 @@ from bitspike import (
     count_loss,
     lif,
 )
-from bitspike.experiments.reproduce.coding import train as coding
 from bitspike.experiments.reproduce.coding.cases import CASES
+from bitspike.experiments.reproduce.coding.training import train_case
 
 
 def as_float32(value):
@@ -94,7 +94,7 @@ def test_the_shipped_loop_steps_the_optimizer_and_then_the_threshold(monkeypatch
     monkeypatch.setattr(ThresholdAnnealing, "step", lambda self: calls.append("threshold") or step(self))
     hook = register_optimizer_step_post_hook(lambda *_: calls.append("optimizer"))
     try:
-        history = coding.train(CASES["annealed"], [0], iterations=3, on_iteration=lambda: calls.append("next"))
+        history = train_case(CASES["annealed"], [0], iterations=3, on_iteration=lambda: calls.append("next"))
     finally:
         hook.remove()
     assert calls == ["optimizer", "threshold", "next"] * 3

@@ -1,4 +1,4 @@
-"""Schedules are the paper's recurrences in closed form."""
+"""Thresholds are the paper's recurrences in closed form; learning rates are the formulas that they say, to the bit."""
 
 import math
 from dataclasses import FrozenInstanceError, fields
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import Constant, Linear, Relax, Schedule
+from bitspike.schedules import Cosine, WarmupCosine
 
 starts = st.floats(0.01, 50)
 gaps = st.floats(0.01, 50)
@@ -90,3 +91,55 @@ def test_a_schedule_is_a_value(schedule):
     assert len({schedule, eval(repr(schedule), names)}) == 1
     with pytest.raises(FrozenInstanceError):
         setattr(schedule, fields(schedule)[0].name, 3.0)
+
+
+# ---- Learning rates: equal to the last bit, as the numbers of every run depend on them
+
+
+@given(st.floats(1e-6, 10), st.integers(1, 10_000), st.integers(0, 50_000))
+def test_a_cosine_is_its_formula(lr, half_period, k):
+    assert Cosine(lr, half_period)(k) == lr / 2 * (1 + math.cos(math.pi * k / half_period))
+
+
+@given(st.floats(1e-6, 10), st.floats(0, 0.99), st.integers(1, 10_000), st.integers(0, 20_000))
+def test_a_warm_up_and_a_cosine_are_their_formulas(lr, share, total, k):
+    warm = share * total
+    fallen = lr / 2 * (1 + math.cos(math.pi * min((k - warm) / (total - warm), 1.0)))
+    assert WarmupCosine(lr, warm, total)(k) == (lr * k / warm if k < warm else fallen)
+
+
+def test_learning_rates_by_hand():
+    assert [round(Cosine(2.0, 10)(k), 9) for k in (0, 5, 10, 15, 20)] == [2.0, 1.0, 0.0, 1.0, 2.0]
+    assert [round(WarmupCosine(2.0, 10, 50)(k), 9) for k in (0, 5, 10, 30, 50, 90)] == [0.0, 1.0, 2.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("rate", [Cosine(1.0, 10), WarmupCosine(1.0, 2.5, 10)], ids=repr)
+def test_a_learning_rate_is_a_value_but_no_threshold(rate):
+    assert rate == type(rate)(*(getattr(rate, field.name) for field in fields(rate)))
+    assert not isinstance(rate, Schedule)
+    with pytest.raises(FrozenInstanceError):
+        setattr(rate, fields(rate)[0].name, 3.0)
+    with pytest.raises(ValueError, match=f"{type(rate).__name__}: step must be >= 0, but is -1"):
+        rate(-1)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Cosine(0.0, 10), "Cosine: start must be a finite learning rate > 0, but is 0.0"),
+        (lambda: Cosine(math.inf, 10), "Cosine: start must be a finite learning rate > 0, but is inf"),
+        (lambda: Cosine(1.0, 0), "Cosine: half_period must be >= 1, but is 0"),
+        (lambda: WarmupCosine(-1.0, 0, 10), "WarmupCosine: peak must be a finite learning rate > 0, but is -1.0"),
+        (lambda: WarmupCosine(1.0, 0, 0), "WarmupCosine: steps must be >= 1, but is 0"),
+        (lambda: WarmupCosine(1.0, 10, 10), r"WarmupCosine: warmup must be in \[0, steps\), but is 10 of 10"),
+        (lambda: WarmupCosine(1.0, -1, 10), r"WarmupCosine: warmup must be in \[0, steps\), but is -1 of 10"),
+    ],
+)
+def test_a_learning_rate_that_is_none_is_refused(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_a_learning_rate_of_words_is_refused():
+    with pytest.raises(TypeError, match="Cosine: start must be a number, but is '1'"):
+        Cosine("1", 10)

@@ -1,4 +1,4 @@
-"""How configuration is validated: frozen pydantic models whose errors are one line a field, with the nearest key."""
+"""How configuration is validated: frozen pydantic models, whose errors say in one line what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ModuleNotFoundError:
     ) from None
 
 M = TypeVar("M", bound="Config")
-# what other libraries call them
+# what other libraries call our fields
 _ELSEWHERE = {
     "learning_rate": "lr",
     "batch_size": "batch",
@@ -30,19 +30,19 @@ _TABLES_ELSEWHERE = {
     **dict.fromkeys(("dataset", "datasets", "dataloader"), "data"),
     **dict.fromkeys(("training", "trainer", "optim", "optimizer", "optimiser", "scheduler", "loss"), "train"),
 }
-_MOST = 5  # wrong fields that one message names
+_MOST = 5  # wrong fields that one message may name
 _TABLE_TYPES = ("model_type", "model_attributes_type", "dict_type")
 
 
 def _a_number(value: object) -> object:
-    """pydantic would take True for 1 and "3" for 3."""
+    """Return the value unless it is a truth value or a string: pydantic would take True for 1 and "3" for 3."""
     if isinstance(value, (bool, str)):
         raise ValueError(f"must be a valid number, but is {shown(value)}{_without_quotes(value)}")
     return value
 
 
 def _without_quotes(value: object) -> str:
-    """What to do about a number or truth value that was written as a string."""
+    """Return what to do about a number or truth value that was written as a string; "" if it is neither."""
     if not isinstance(value, str) or len(value) > 40:
         return ""
     try:
@@ -66,17 +66,17 @@ class Config(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A wrong field, by its dotted name, and what is wrong; of fields that do not go together their table's name."""
+    """One thing that is wrong with a configuration, in words."""
 
-    key: str
+    key: str  # the field's dotted name; where fields do not go together, the name of their table
     text: str
-    table: str = ""  # the one that was meant, where the key is a table that there is not
+    table: str = ""  # the table that was meant, where the key names one that does not exist
 
 
 def validated(model: type[M], values: Mapping[str, Any], where: str | Callable[[Problem], str]) -> M:
-    """`values` as a `model`, or a ValueError that says for each wrong field what is required and what came.
+    """Return `values` as a `model`; raise a ValueError that says for each wrong field what is required and what came.
 
-    `where` they come from, or a function that tells it of a problem.
+    `where` says where the values come from, such as a file's name; or it is a function that says so for one problem.
     """
     try:
         return model.model_validate(dict(values))
@@ -99,14 +99,17 @@ def problems_of(model: type[Config], values: Mapping[str, Any]) -> list[Problem]
 
 
 def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
-    """One a field: of the branches of a union that were tried, the one that came furthest."""
+    """Return one problem for each wrong field.
+
+    pydantic tries all branches of a union and reports an error for each: the branch that came furthest is kept.
+    """
     furthest: dict[tuple[Any, ...], Any] = {}
     for error in errors:
         field = tuple(error["loc"][:2])
         rank = (error["type"] in ("value_error", "extra_forbidden"), len(error["loc"]))
         if field not in furthest or rank > furthest[field][0]:
             furthest[field] = (rank, error)
-    # the texts of many are dear to make, and few are shown
+    # texts take time to make, and few of them are shown
     found = [
         _problem(model, error) if i < 4 * _MOST else Problem("", "") for i, (_, error) in enumerate(furthest.values())
     ]
@@ -119,7 +122,7 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
 
 
 def _problem(model: type[Config], error: Any) -> Problem:
-    # pydantic puts the branch of a union it tried into the path; the user knows only the fields
+    """Return one error of pydantic in our words: pydantic's path holds branches of unions, the user knows fields."""
     *above, last = error["loc"] or ("",)
     extra = error["type"] == "extra_forbidden"  # then the last part is the user's, whatever it looks like
     path = [str(part) for part in above if not _is_branch(part)]
@@ -142,13 +145,14 @@ def _problem(model: type[Config], error: Any) -> Problem:
 
 
 def _is_branch(part: object) -> bool:
+    """Tell whether a part of pydantic's path is a branch of a union, and not a field."""
     return isinstance(part, str) and (
         part in ("float", "int", "str") or "[" in part or "-" in part or part[:1].isupper()
     )
 
 
 def shown(value: object, write: Callable[[Any], str] = repr) -> str:
-    """A value in an error message, cut if it is long."""
+    """Return a value as an error message shows it: written by `write`, and cut if it is long."""
     try:
         text = value.isoformat() if isinstance(value, (date, time)) else write(value)
     except (ValueError, RecursionError):  # thousands of digits, or of tables in each other
@@ -157,7 +161,7 @@ def shown(value: object, write: Callable[[Any], str] = repr) -> str:
 
 
 def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
-    """A message that names the nearest known key; that of another table, if its field is named so."""
+    """Return a message that names the known key nearest to a wrong one; a field of another table may be it."""
     field = key.rpartition(".")[2]
     near = [name for name in known if name.rpartition(".")[2] in (field, _ELSEWHERE.get(field))][:1]
     near = near or difflib.get_close_matches(key, known, 1, cutoff=0.5)
@@ -166,7 +170,7 @@ def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
 
 
 def unknown_table(name: str, model: type[Config]) -> str:
-    """A message that lists the tables, and which of them was meant, if that can be told."""
+    """Return a message that lists a model's tables, and names the one that was meant if that can be told."""
     listed = ", ".join(f"[{table}]" for table in tables_of(model))
     meant = _meant_table(name, model)
     return f"no table is named [{shown(name, str)}]; the tables are {listed}" + (
@@ -175,19 +179,20 @@ def unknown_table(name: str, model: type[Config]) -> str:
 
 
 def _meant_table(name: str, model: type[Config]) -> str:
+    """Return the table that a wrong name was meant for, or ""."""
     tables = tables_of(model)
     elsewhere = _TABLES_ELSEWHERE.get(name.lower())
     return elsewhere if elsewhere in tables else next(iter(difflib.get_close_matches(name, tables, 1, cutoff=0.5)), "")
 
 
 def tables_of(model: type[Config]) -> list[str]:
-    """The names of a model's tables."""
+    """Return the names of a model's tables."""
     fields = model.model_fields.items()
     return [name for name, held in fields if get_origin(held.annotation) is dict or any(_models(held.annotation))]
 
 
 def known_keys(model: type[Config], prefix: str = "") -> list[str]:
-    """The dotted names of all fields that --set takes."""
+    """Return the dotted names of all fields that `--set` takes."""
     keys: list[str] = []
     for name, field in model.model_fields.items():
         inner = list(_models(field.annotation))
@@ -199,7 +204,7 @@ def known_keys(model: type[Config], prefix: str = "") -> list[str]:
 
 
 def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:
-    """The keys beside `path`, where it leads into a table within a table."""
+    """Return the keys that a table within a table has, where `path` leads to one of them; else an empty list."""
     if len(path) < 3 and path[0] != "paper":
         return []
     inner: list[type[Config]] = [model]
@@ -214,6 +219,7 @@ def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:
 
 
 def _models(annotation: Any) -> Iterator[type[Config]]:
+    """Give the models that a type annotation holds, however deep."""
     if isinstance(annotation, type) and issubclass(annotation, Config):
         yield annotation
         return

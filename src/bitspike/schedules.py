@@ -1,4 +1,7 @@
-"""Thresholds as pure functions of the training iteration: no torch, no hidden state, so resuming is free."""
+"""Thresholds and learning rates as closed forms of the training iteration: no torch, no hidden state.
+
+`Constant`, `Linear` and `Relax` are thresholds; `Cosine` and `WarmupCosine` are learning rates, as is `Constant`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Schedule(Protocol):
-    """A threshold for every training iteration: `schedule(step)`, and its limit `final`.
+    """A threshold for every training iteration: `schedule(step)` and, after all of them, `final`.
 
     Examples:
         >>> import bitspike
@@ -61,7 +64,7 @@ def _require_step(where: str, step: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """theta(k) = value.
+    """theta(k) = value; also a learning rate that stays.
 
     Examples:
         >>> import bitspike
@@ -167,3 +170,58 @@ class Relax:
     @property
     def final(self) -> float:
         return self.stop
+
+
+def _require_rate(where: str, name: str, value: float) -> None:
+    _require_number(where, name, value)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{where}: {name} must be a finite learning rate > 0, but is {value!r}")
+
+
+def _require_iterations(where: str, name: str, value: int) -> None:
+    _require_number(where, name, value)
+    if not value >= 1:
+        raise ValueError(f"{where}: {name} must be >= 1, but is {value!r}; it counts training iterations")
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine:
+    """lr(k) = start/2 * (1 + cos(pi * k / half_period)): from start to 0 in half a period, and up again."""
+
+    start: float
+    half_period: int
+
+    def __post_init__(self) -> None:
+        _require_rate("Cosine", "start", self.start)
+        _require_iterations("Cosine", "half_period", self.half_period)
+
+    def __call__(self, step: int) -> float:
+        _require_step("Cosine", step)
+        return self.start / 2 * (1 + math.cos(math.pi * step / self.half_period))
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupCosine:
+    """lr(k) = peak * k / warmup while k < warmup, then peak/2 * (1 + cos(pi * (k - warmup) / (steps - warmup))).
+
+    It is 0 from iteration `steps` on; `warmup` need not be whole.
+    """
+
+    peak: float
+    warmup: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        _require_rate("WarmupCosine", "peak", self.peak)
+        _require_iterations("WarmupCosine", "steps", self.steps)
+        _require_number("WarmupCosine", "warmup", self.warmup)
+        if not 0 <= self.warmup < self.steps:
+            raise ValueError(
+                f"WarmupCosine: warmup must be in [0, steps), but is {self.warmup!r} of {self.steps!r} iterations"
+            )
+
+    def __call__(self, step: int) -> float:
+        _require_step("WarmupCosine", step)
+        if step < self.warmup:
+            return self.peak * step / self.warmup
+        return self.peak / 2 * (1 + math.cos(math.pi * min((step - self.warmup) / (self.steps - self.warmup), 1.0)))

@@ -22,10 +22,11 @@ from bitspike.cli.forecast import Forecast
 from bitspike.data import Images
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
-from bitspike.experiments import runs
+from bitspike.experiments import runs, summaries
 from bitspike.experiments.presets import preset
-from bitspike.experiments.reproduce.coding import train as coding
 from bitspike.experiments.reproduce.coding.cases import CASES
+from bitspike.experiments.reproduce.coding.network import SeedBatch
+from bitspike.experiments.reproduce.coding.training import train_case
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.files import locked
 from bitspike.train import loop
@@ -399,7 +400,7 @@ def test_resuming_nothing_is_told(here, cli):
 def looks(monkeypatch):
     """The sizes of the sets that were evaluated, by whom, in order; and of those that batches were drawn from."""
     seen, drawn = [], []
-    for module in (loop, runs):
+    for module in (loop, summaries):
         real = module.evaluate
 
         def spy(net, samples, *arguments, _real=real, _who=module.__name__, **options):
@@ -415,7 +416,7 @@ def looks(monkeypatch):
 def test_holdout_looks_at_the_test_set_once_after_training(here, cli, looks):
     seen, drawn = looks
     assert cli("train", "mine.toml", *NO_BOARD)[0] == 0
-    assert seen == [("loop", VALID)] * 3 + [("runs", TEST)]
+    assert seen == [("loop", VALID)] * 3 + [("summaries", TEST)]
     assert drawn.count(TEST) == 1
     assert drawn[-1] == TEST
 
@@ -423,7 +424,7 @@ def test_holdout_looks_at_the_test_set_once_after_training(here, cli, looks):
 def test_paper_chooses_on_the_test_set_and_trains_on_all(here, cli, looks):
     seen, drawn = looks
     assert cli("train", "mine.toml", *settings("train.protocol=paper"), *NO_BOARD)[0] == 0
-    assert seen == [("loop", TEST)] * 3 + [("runs", TEST)]
+    assert seen == [("loop", TEST)] * 3 + [("summaries", TEST)]
     assert set(drawn) == {TRAIN + VALID, TEST}
     rows, summary = metrics("runs/mine"), summary_of("runs/mine")
     assert summary["accuracy"] == max(row["test_accuracy"] for row in rows) == summary["test_accuracy"]
@@ -920,8 +921,8 @@ def test_preset_show_checks_a_file(here, cli):
 )
 def test_the_coding_presets_train_as_the_reproduction_does(variant, case, tmp_path, monkeypatch):
     seed, iterations = 3, 20
-    history = coding.train(CASES[case], [seed], iterations)
-    batch = coding.SeedBatch(CASES[case], [seed])
+    history = train_case(CASES[case], [seed], iterations)
+    batch = SeedBatch(CASES[case], [seed])
     outputs = []
     step = loop.Trainer.step
 

@@ -1,5 +1,6 @@
 """The twenty presets against the paper's tables, typed off here a second time and never read from the TOML files."""
 
+import inspect
 import tomllib
 from decimal import Decimal
 from typing import NamedTuple
@@ -7,10 +8,10 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax
+from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax, build
 from bitspike.experiments.assembly import build_network, differences
 from bitspike.experiments.presets import TASKS, VARIANTS, preset, preset_names, preset_or_file
-from bitspike.experiments.schema import Rise, as_toml, experiment
+from bitspike.experiments.schema import NetConfig, Rise, as_toml, experiment
 from bitspike.nn import StepBatchNorm2d
 
 STATIC = "16Conv5-AP2-64Conv5-AP2-1024Dense10"
@@ -416,3 +417,22 @@ def test_quick_is_our_best_cut_down():
     }  # fmt: skip
     images, epochs = 60_000 * (1 - quick.data.validation_share), quick.train.epochs
     assert images * epochs * quick.net.steps < 1e6  # image steps; a laptop's CPU takes some 10,000 a second
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("mnist/annealed", "MNIST, binary weights, annealed theta"),
+        ("mnist/quick", "MNIST, binary weights, a first look: two minutes on a CPU"),
+        ("shd/fixed", "SHD, binary weights, fixed theta"),
+        ("coding/fixed", "Temporal coding, binary weights, theta = 50"),
+    ],
+)
+def test_a_title_is_that_of_the_task_and_the_variant(name, title):
+    assert preset(name).title == title
+
+
+def test_experiments_start_as_the_released_code_and_build_as_pytorch():
+    assert NetConfig.model_fields["init"].default == "released"
+    assert "made the paper's figures" in (NetConfig.model_fields["init"].description or "")
+    assert inspect.signature(build).parameters["init"].default == "torch"

@@ -9,6 +9,14 @@ import torch
 from helpers import runs
 
 
+def memory_of(work):
+    """All that an iteration changes in place and that must be where it was when a graph replays."""
+    kept = [value for state in work.optimizer.state.values() for value in state.values()]
+    plan = [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
+    tricks = [tensor for trick in work.tricks for tensor in (*trick.tensors(), *trick.state().values())]
+    return [*work.net.state_dict().values(), *kept, *plan, *tricks, work.sums, work.bad.first]
+
+
 class ReplayStandIn:
     """Records without effect, replays on the memory of the recording, and rewrites what the recording returned."""
 
@@ -18,10 +26,7 @@ class ReplayStandIn:
         assert stream is None
 
     def memory(self):
-        work = self.body.func.__self__
-        kept = [value for state in work.optimizer.state.values() for value in state.values()]
-        plan = [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
-        return [*work.net.state_dict().values(), *kept, *plan, work.sums, work.bad.first]
+        return memory_of(self.body.func.__self__)
 
     def record(self, body):
         self.body = body
@@ -56,13 +61,7 @@ class JointStandIn:
         assert stream is None
 
     def memory(self):
-        found = []
-        for work in (lane.trainer.work for lane in self.body.args[0]):
-            found += work.net.state_dict().values()
-            found += [value for state in work.optimizer.state.values() for value in state.values()]
-            found += [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
-            found += [work.sums, work.bad.first]
-        return found
+        return [tensor for lane in self.body.args[0] for tensor in memory_of(lane.trainer.work)]
 
     def record(self, body):
         self.body = body

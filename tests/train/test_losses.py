@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import count_loss, cross_entropy_loss, trace_loss
-from bitspike.train.losses import judge_counts, judge_entropy
+from bitspike.train.losses import judge_counts, judge_entropy, trace_errors
 
 
 def spikes_of(counts, steps, dtype=torch.float32):
@@ -181,3 +181,11 @@ def test_the_gradient_of_the_trace_pulls_towards_the_target():
     membrane = torch.zeros(2, 2, requires_grad=True)
     trace_loss(membrane, torch.tensor([3.0, -1.0])).backward()
     assert membrane.grad.tolist() == [[-3, -3], [1, 1]]
+
+
+@pytest.mark.parametrize("over_time", ["sum", "mean"])
+def test_trace_errors_are_one_number_for_each_of_the_rest(over_time):
+    membrane, target = torch.tensor([[1.0, 2], [3, 5]]), torch.tensor([[0.0], [1]])
+    expected = torch.tensor([1.0 + 4, 4 + 16]) / (2 if over_time == "mean" else 1)
+    assert torch.equal(trace_errors(membrane, target, over_time), expected)
+    assert trace_errors(membrane, target, "sum").mean() == trace_loss(membrane, target[:, 0])

@@ -13,7 +13,7 @@ from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.train import iteration, together
 from bitspike.train.loop import Listener, Trainer
-from bitspike.train.optim import latent_weights
+from bitspike.train.tricks.clips import latent_weights
 from helpers import runs
 from helpers.graphs import (
     JointStandIn,
@@ -46,24 +46,12 @@ def interrupting(after):
     return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
 
 
-class Replays(ReplayStandIn):
-    def memory(self):
-        work = self.body.func.__self__
-        return [*super().memory(), work.hardening.hardness]
-
-
-class Joined(JointStandIn):
-    def memory(self):
-        works = [lane.trainer.work for lane in self.body.args[0]]
-        return [*super().memory(), *(work.hardening.hardness for work in works)]
-
-
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     monkeypatch.setattr(iteration, "planned_on", lambda device: True)
     monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
-    monkeypatch.setattr(iteration, "CudaGraph", Replays)
-    monkeypatch.setattr(together, "CudaGraph", Joined)
+    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
+    monkeypatch.setattr(together, "CudaGraph", JointStandIn)
     monkeypatch.setattr(JointStandIn, "recordings", [])
 
 
@@ -132,7 +120,7 @@ def test_what_was_judged_is_what_is_saved(tmp_path):
 
 
 def test_latent_weights_stay_within_their_clip_after_every_iteration(tmp_path, monkeypatch):
-    tops, others, took = [], [], Trainer.took
+    tops, others, noted = [], [], Trainer.note_iteration
 
     def watching(self, observed):
         latent = latent_weights(self.net)
@@ -140,9 +128,9 @@ def test_latent_weights_stay_within_their_clip_after_every_iteration(tmp_path, m
         others.append(
             max(p.detach().abs().max().item() for p in self.net.parameters() if all(p is not w for w in latent))
         )
-        took(self, observed)
+        noted(self, observed)
 
-    monkeypatch.setattr(Trainer, "took", watching)
+    monkeypatch.setattr(Trainer, "note_iteration", watching)
     train(tmp_path, "run", "train.latent_clip=0.01", "train.epochs=1", "train.harden=0")
     assert max(tops) == pytest.approx(0.01)
     assert min(others) > 0.5  # batch norm's

@@ -19,8 +19,8 @@ from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.nn import SpikingNetwork
 from bitspike.train import iteration
 from bitspike.train.config import TrainConfig
+from bitspike.train.learning_rates import make_rate
 from bitspike.train.loop import Listener, Trainer
-from bitspike.train.optim import learning_rate
 from bitspike.train.run_folder import RunFolder
 from bitspike.train.seeds import mixed, order
 from bitspike.train.tasks import CountTask
@@ -195,7 +195,7 @@ def test_on_a_cpu_the_rate_comes_from_the_host(tmp_path):
     one.begin_epoch()
     for step in range(3):
         one.step()
-        assert one.optimizer.param_groups[0]["lr"] == learning_rate(one.config, step)
+        assert one.optimizer.param_groups[0]["lr"] == make_rate(one.config, 1)(step)
 
 
 def test_a_trainer_that_resumes_records_anew(tmp_path, as_on_a_gpu):
@@ -253,7 +253,7 @@ def test_the_plan_holds_the_closed_forms(tmp_path, as_on_a_gpu):
         step = 3 + k
         assert torch.equal(plan.rows[: one.work.size(k)], rows[8 * k : 8 * k + 8])
         assert (plan.step.item(), plan.key.item()) == (step, mixed(5, "dropout", step))
-        assert plan.lr.item() == pytest.approx(learning_rate(one.config, step), rel=1e-6)
+        assert plan.lr.item() == pytest.approx(make_rate(one.config, 1)(step), rel=1e-6)
         assert [value.item() for value in plan.values] == pytest.approx([Relax(0.5, 2.0, 0.1)(step + 1)] * 2)
     assert one.optimizer.param_groups[0]["lr"].data_ptr() == plan.lr.data_ptr()
 

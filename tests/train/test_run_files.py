@@ -15,7 +15,7 @@ import bitspike
 from bitspike.data.datasets import open_dataset
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.samples import Images, frames_from_dense
-from bitspike.experiments import runs as runs_module
+from bitspike.experiments import summaries
 from bitspike.experiments.assembly import Setting, identity
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
@@ -668,8 +668,8 @@ def test_trials_of_any_data_must_have_seen_the_same(home, tmp_path):
     spec, outs = experiment(home), [tmp_path / "trial-0", tmp_path / "trial-1"]
     saw = [{"samples_sha256": {"train": digest}} for digest in "ab"]
     with pytest.raises(ValueError, match=r"trial-0 and .*trial-1 were trained on other samples: the data was replaced"):
-        runs_module._require_same_samples(spec, saw, outs)
-    runs_module._require_same_samples(spec, [saw[0], {}], outs)  # an earlier version does not say
+        summaries.require_same_samples(spec, saw, outs)
+    summaries.require_same_samples(spec, [saw[0], {}], outs)  # an earlier version does not say
 
 
 def test_a_complete_run_whose_own_file_was_replaced_is_refused(tmp_path):

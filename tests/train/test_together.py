@@ -25,7 +25,8 @@ from bitspike.train.config import TrainConfig
 from bitspike.train.loop import Listener, Trainer
 from bitspike.train.run_folder import RunFolder
 from bitspike.train.tasks import CountTask
-from bitspike.train.together import Chorus, Joint, Lane, run_together
+from bitspike.train.together import Joint, Lane, run_together
+from bitspike.train.trial_listeners import TrialListeners
 from helpers import runs
 from helpers.bench import tiny
 from helpers.graphs import JointStandIn, require_equal_trials, trial_summary
@@ -284,7 +285,7 @@ def test_nothing_of_a_joint_step_outlives_those_who_left_it(tmp_path, way, recor
     pair = [trainer(tmp_path / str(seed), seed, 80) for seed in range(2)]
     for one in pair:
         one.begin_epoch()
-    joint = Joint(Lane.of(one) for one in pair)
+    joint = Joint(Lane.for_trainer(one) for one in pair)
     for _ in range(5):
         joint.step()
     assert [one.graph for one in pair] == [True, True]
@@ -308,7 +309,7 @@ def test_what_the_last_iteration_saw_is_let_go_before_the_next(tmp_path, monkeyp
     body = one.work.body
     one.work.body = lambda size: held.append(one.observed) or body(size)
     one.begin_epoch()
-    joint = Joint([Lane.of(one)])
+    joint = Joint([Lane.for_trainer(one)])
     for _ in range(3):
         joint.step()
         assert one.observed is not None
@@ -403,7 +404,7 @@ def test_work_aside_is_beside_its_own_stream(monkeypatch):
 
 def test_one_listener_is_told_of_all(tmp_path):
     told = []
-    chorus = Chorus(
+    listeners = TrialListeners(
         Listener(
             epoch_begins=lambda *place: told.append(("begins", *place)),
             iteration=lambda watched: told.append("iteration"),
@@ -415,25 +416,25 @@ def test_one_listener_is_told_of_all(tmp_path):
     )
     pair = [trainer(tmp_path / str(seed), seed, epochs=1 + seed) for seed in range(2)]
     for trial, one in enumerate(pair):
-        one.listener = chorus.voice(trial)
+        one.listener = listeners.listener_for(trial)
     run_together(pair)
     epoch = ["iteration"] * 3
     assert told == [("begins", 1, 3, 0), *epoch, (0, 1), (1, 1), ("begins", 2, 3, 0), *epoch, (1, 2)]
     assert all("trial" not in row for one in pair for row in one.progress.rows)
     told.clear()
     for trial in range(2):
-        chorus.voice(trial).warning("silent")
-        chorus.voice(trial).note("slow")
+        listeners.listener_for(trial).warning("silent")
+        listeners.listener_for(trial).note("slow")
     assert told == ["trial 0: silent", "slow", "trial 1: silent"]
 
 
 def test_the_bar_follows_another_when_the_lead_has_ended():
     moved = []
-    chorus = Chorus(Listener(iteration=moved.append), 2)
-    chorus.voice(0).epoch_begins(9, 5, 0)
-    chorus.voice(1).epoch_begins(2, 5, 0)
+    listeners = TrialListeners(Listener(iteration=moved.append), 2)
+    listeners.listener_for(0).epoch_begins(9, 5, 0)
+    listeners.listener_for(1).epoch_begins(2, 5, 0)
     for k in range(5):
-        chorus.voice(1).iteration({"k": k})
+        listeners.listener_for(1).iteration({"k": k})
     assert moved == [{"k": 3}, {"k": 4}]
 
 

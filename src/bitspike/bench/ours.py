@@ -12,7 +12,7 @@ from bitspike import __version__
 from bitspike.bench.contender import Arithmetic, Contender, waiter
 from bitspike.bench.problem import Problem, synthetic, synthetic_labels
 from bitspike.data.samples import Images, Samples, frames_from_dense
-from bitspike.experiments.assembly import build_network, choose_task
+from bitspike.experiments.assembly import build_network, make_task
 from bitspike.nn import build
 from bitspike.train.loop import Trainer
 from bitspike.train.run_folder import RunFolder
@@ -78,7 +78,7 @@ def _trainer(problem: Problem) -> Steps:
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        choose_task(spec, len(net.layers)),
+        make_task(spec, len(net.layers)),
         samples,
         samples,
         spec.train,

@@ -18,7 +18,7 @@ from bitspike.bench.ours import samples_of
 from bitspike.bench.problem import Problem, prepare
 from bitspike.bench.timing import Spread, allocated, race, ratios, warm_up
 from bitspike.data.samples import Samples
-from bitspike.experiments.assembly import build_network, choose_task
+from bitspike.experiments.assembly import build_network, make_task
 from bitspike.train.loop import Trainer
 from bitspike.train.run_folder import RunFolder
 from bitspike.train.together import Joint, Lane
@@ -109,7 +109,7 @@ def _trainer(problem: Problem, samples: Samples, seed: int) -> Trainer:
     layers = len(net.layers)
     folder = RunFolder(Path(tempfile.gettempdir()) / f"bitspike-bench-{seed}")  # named only: a step writes nothing
     return Trainer(
-        net, spec.net.schedules(layers), choose_task(spec, layers), samples, samples, spec.train, folder,
+        net, spec.net.schedules(layers), make_task(spec, layers), samples, samples, spec.train, folder,
         seed=seed, repeat=_PASSES,
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ class JointSteps:
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
-        self._joint = Joint(Lane.of(trainer) for trainer in trainers)
+        self._joint = Joint(Lane.for_trainer(trainer) for trainer in trainers)
         self._left = 0
 
     def __call__(self) -> object:

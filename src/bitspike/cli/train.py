@@ -87,7 +87,8 @@ def train(
     spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is told at once
     tune_process()
     from bitspike.experiments.assembly import Setting, choose_device
-    from bitspike.experiments.runs import complete, resumable, train_run, train_trials
+    from bitspike.experiments.folders import complete, resumable
+    from bitspike.experiments.runs import train_run, train_trials
     from bitspike.train.world import World
 
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")

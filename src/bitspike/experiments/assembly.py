@@ -21,22 +21,19 @@ from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.nn import BinaryLinear, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
+from bitspike.train.learning_rates import RATES
 from bitspike.train.origin import Origin
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
-from bitspike.train.tasks import CountTask, CrossEntropyTask, Task, TraceTask
+from bitspike.train.tasks import LOSSES, Task
+from bitspike.train.tricks import tricks_for
 
 Split = Literal["train", "valid", "test"]
 
-# What may differ when a run goes on: it decides how long and how visibly, not which numbers.
-FREE = (
-    "train.epochs",
-    "train.patience",
-    "train.checkpoint_minutes",
-    "train.tensorboard",
-    "train.watch_every",
-    "train.evaluate_batch",
-)
+# What changes no number: how visibly and with how much memory a run is made.
+SAME_NUMBERS = ("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch")
+# What may differ when a run goes on: how long it is made, too.
+FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
 
 # Where files lie: what is in them is known by digests.
 PATHS = ("data.file", "data.test_file")
@@ -61,7 +58,10 @@ class Setting:
 
 
 def choose_device(name: str) -> torch.device:
-    """Of "auto", "cpu", "cuda", "cuda:N": auto takes a GPU where there is one, a process of torchrun its own."""
+    """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
+
+    A process of torchrun takes a GPU of its own.
+    """
     kind, colon, index = name.partition(":")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind == "auto":
@@ -83,7 +83,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetwork:
-    """The experiment's network; a notation that does not fit the input names the token and the size that would."""
+    """Build the experiment's network; where its notation does not fit the input, say which token and what would."""
     net = spec.net
     return build(
         net.notation,
@@ -108,7 +108,7 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
 
 
 def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the network's weights, by name in its state; known before anything of their size is made.
+    """Return the shapes of the network's weights by name in its state, before anything of their size is made.
 
     All else that a layer holds has at most a number for each of its outputs.
     """
@@ -125,31 +125,24 @@ def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, 
 
 
 def iteration_work(spec: Experiment, data: Dataset) -> int:
-    """Neuron-steps of a training iteration: how much there is to do for threads."""
+    """Return the neuron-steps of a training iteration: how much there is to do for threads."""
     layers, _ = parse(spec.net.notation, data.shape)
     return (data.train.steps or spec.net.steps) * min(spec.train.batch, len(data.train)) * count_neurons(layers)
 
 
 def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
-    """The network's outputs, thresholds and loss against the data, before anything trains."""
+    """Raise unless the network's outputs, thresholds, loss and tricks fit the data, before anything trains."""
     spec.net.schedules(len(net.layers))
-    right = ("trace",) if spec.data.name == "coding" else ("count", "cross_entropy")
+    labels = "times" if spec.data.name == "coding" else "classes"
+    right = [name for name, loss in LOSSES.items() if loss.labels == labels]
     if spec.train.loss not in right:
         wanted = " or ".join(map(repr, right))
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
-    jitter = [key for key in ("shift", "contrast") if getattr(spec.train, key)]
-    if jitter and not isinstance(data.train, Images):
-        raise ValueError(f"train.{jitter[0]} belongs to images, but {data.title} holds none; leave it out")
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
-    if spec.train.latent_clip is not None and not spec.net.binary:
-        raise ValueError("train.latent_clip bounds latent weights, but net.binary = false has none; set it to none")
-    if spec.train.harden and not (spec.net.binary and isinstance(data.train, Images)):
-        raise ValueError(
-            "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
-        )
-    if spec.train.recalibrate and spec.net.norm == "none":
-        raise ValueError("train.recalibrate measures batch norm's statistics, but net.norm is 'none'; set it to 0")
+    for trick in tricks_for(spec.train):
+        if (refusal := trick.refusal(spec.train, net, data.train, data.title)) is not None:
+            raise ValueError(refusal)
     outputs = outputs_of(net)
     if outputs < data.classes:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
@@ -159,23 +152,18 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
 
 
 def outputs_of(net: SpikingNetwork) -> int:
-    """Neurons of the last layer, if that is a Dense one; else 0."""
+    """Return the number of neurons of the last layer, if that is a Dense one; else 0."""
     last = net.layers[-1].synapse
     return last.out_features if isinstance(last, BinaryLinear) else 0
 
 
-def choose_task(spec: Experiment, layers: int) -> Task:
-    """Firing most, or firing in time."""
-    train = spec.train
-    if train.loss == "count":
-        return CountTask(train.correct, train.incorrect)
-    if train.loss == "cross_entropy":
-        return CrossEntropyTask(train.logit_scale, train.label_smoothing)
-    return TraceTask(spec.net.schedules(layers)[-1].final, train.over_time)
+def make_task(spec: Experiment, layers: int) -> Task:
+    """Return what the network of so many neuron layers learns: the task of `train.loss`."""
+    return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(layers)[-1].final)
 
 
 def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
-    """`paper` trains on all training samples; `holdout` keeps some of each class to choose the model by."""
+    """Return the samples by split: `paper` trains on all, `holdout` keeps some of each class to choose the model by."""
     rows, held = training_rows(spec, data)
     if held is None:
         return {"train": data.train, "test": data.test}
@@ -183,7 +171,7 @@ def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
 
 
 def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
-    """Which of the data's training samples train, and which are held out, if the protocol holds some."""
+    """Return the rows of the samples that train, and of those that are held out, if the protocol holds some."""
     if spec.train.protocol == "paper":
         return torch.arange(len(data.train), device="cpu"), None
     if spec.data.validation_share == 0:
@@ -201,13 +189,15 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
 
 
 def free_fields(spec: Experiment) -> tuple[str, ...]:
-    """What may differ when the run goes on; epochs only where they decide neither learning rates nor hardness."""
+    """Return the fields that may differ when the run goes on; epochs only where nothing is stretched over them."""
     return tuple(key for key in FREE if key != "train.epochs" or not _ends_with(spec))
 
 
 def _ends_with(spec: Experiment) -> str:
-    """What of the experiment is stretched over all epochs, if something is."""
-    return "train.schedule = 'decay'" if spec.train.schedule == "decay" else "train.harden" if spec.train.harden else ""
+    """Name the setting that is stretched over all epochs; empty if none is."""
+    if RATES[spec.train.schedule].lasts_all_epochs:
+        return f"train.schedule = {spec.train.schedule!r}"
+    return next((trick.asked_by(spec.train) for trick in tricks_for(spec.train) if trick.lasts_all_epochs), "")
 
 
 def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
@@ -217,17 +207,20 @@ def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
 
 
 def settings_digest(spec: Experiment) -> str:
-    """Of all settings that decide the numbers, wherever files lie."""
+    """Digest all settings that decide the numbers, wherever files lie."""
     return _digest(_deciding(spec))
 
 
 def network_digest(spec: Experiment) -> str:
-    """Of the settings that decide what a network of given weights computes."""
+    """Digest the settings that decide what a network of given weights computes."""
     return _digest([_deciding(spec)["net"], spec.train.precision])
 
 
 def _deciding(spec: Experiment, kept: Sequence[str] = ()) -> dict[str, Any]:
-    """Without what is left at its default, so that a field added later does not part a run from its files."""
+    """Return the settings that decide the numbers, but for those at their defaults.
+
+    So a field that is added later does not part a run from its files.
+    """
     values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for key in (*free_fields(spec), *PATHS, "name", "title", "paper", "sources"):
         if key not in kept:
@@ -241,7 +234,7 @@ def _digest(values: Any) -> str:
 
 
 def origin(spec: Experiment, data: Dataset, setting: Setting) -> Origin:
-    """What a run's files remember of what it was made of."""
+    """Return what a run's files remember of what it was made of."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
         samples=samples_digests(data),
@@ -270,7 +263,7 @@ def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
 
 
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:
-    """The fields in which two experiments give other numbers; those in `free` may differ, or those free in a.
+    """List the fields in which two experiments give other numbers; those in `free` may differ, or those free in a.
 
     Files are not told apart by where they lie: `identity` knows them by what is in them.
     """
@@ -294,5 +287,5 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None)
 
 
 def _why(spec: Experiment, key: str) -> str:
-    """What makes a field count that is free otherwise."""
+    """Say what makes a field count that is free otherwise."""
     return f" ({_ends_with(spec)} ends with it)" if key == "train.epochs" and _ends_with(spec) else ""

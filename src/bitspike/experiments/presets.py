@@ -1,4 +1,7 @@
-"""The paper's cells, and our own, as experiments: one TOML file a task, every figure with its source."""
+"""The paper's experiments and our own as presets: one TOML file for each task, every figure with its source.
+
+A file holds the task's `title`, a table `common` with what its variants share, and one table for each variant.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from bitspike.experiments.schema import Experiment, experiment, read_experiment,
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's
-DATA = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # what an experiment's `data.file` may be, or people take for it
 OURS = {"mnist": ("best", "quick"), "fashion": ("best",)}
+DATA = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # what an experiment's `data.file` may be, or people take for it
 
 
 def _variants(task: str) -> tuple[str, ...]:
@@ -23,12 +26,12 @@ def _variants(task: str) -> tuple[str, ...]:
 
 
 def preset_names() -> list[str]:
-    """`task/variant` of all presets."""
+    """Return the names of all presets, `task/variant`."""
     return [f"{task}/{variant}" for task in TASKS for variant in _variants(task)]
 
 
 def preset(name: str) -> Experiment:
-    """A preset by its name, such as "mnist/annealed"."""
+    """Return a preset by its name, such as "mnist/annealed"."""
     if name in TASKS:
         variants = ", ".join(f"{name}/{variant}" for variant in _variants(name))
         raise ValueError(f"preset: no preset is named {name!r}; its variants are {variants}")
@@ -38,17 +41,23 @@ def preset(name: str) -> Experiment:
     tables = _tables(task)
     values = dict(tables[variant])
     base = values.pop("base", "common" if variant in VARIANTS else None)
-    return experiment({"name": name, **(values if base is None else _merged(tables[base], values))}, f"preset {name}")
+    values = values if base is None else _merged(tables[base], values)
+    title = f"{tables['title']}, {values['title']}"
+    return experiment({"name": name, **values, "title": title}, f"preset {name}")
 
 
 @cache
 def _tables(task: str) -> dict[str, Any]:
+    """Return what a task's TOML file holds."""
     text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
-    """What the command line takes: a preset's name, or the path of a TOML file; `settings` replace its fields."""
+    """Return the experiment that the command line names: a preset, or a TOML file by its path.
+
+    Each of `settings`, key=value, takes the place of a field.
+    """
     path = Path(name)
     if name in preset_names() and not path.is_file():
         return with_values(preset(name), settings)
@@ -70,7 +79,7 @@ def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables of both; where both have a value, the variant's."""
+    """Return the tables of both; where both have a value, the variant's."""
     merged = dict(base)
     for key, value in variant.items():
         before = merged.get(key)

@@ -1,4 +1,4 @@
-"""What made a result: libraries, interpreter, machine, memory."""
+"""What a result was made with: versions, machine and memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def versions() -> dict[str, str]:
-    """Libraries, interpreter, machine."""
+    """Return the versions of bitspike, torch and Python, the machine, and the GPU if there is one."""
     from bitspike import __version__
 
     found = {
@@ -24,7 +24,7 @@ def versions() -> dict[str, str]:
 
 
 def peak_memory_mb(device: torch.device) -> int:
-    """Of the GPU's allocator, or of this process."""
+    """Return the most memory that was in use: the GPU's, or on a CPU this process's; 0 where it is not known."""
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 2**20)
     try:

@@ -1,4 +1,4 @@
-"""A run that was made: its best network, and what that does on a split of its data."""
+"""Load the best network of a run that was made, and evaluate it on a split of the run's data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bitspike.experiments.assembly import (
     Setting,
     Split,
     build_network,
-    choose_task,
     iteration_work,
+    make_task,
     network_digest,
     samples_digests,
     samples_in_words,
@@ -33,7 +33,7 @@ from bitspike.train.run_folder import RunFolder, trial_folders
 
 
 def trials_of(path: Path) -> list[Path]:
-    """The runs in a folder of trials, in their order."""
+    """Return the runs in a folder of trials, in their order."""
     runs = [run for run in trial_folders(path) if is_run(run)]
     if not runs:
         raise FileNotFoundError(f"{path} holds no run: there is no experiment.toml in it, nor in trial-*")
@@ -41,12 +41,12 @@ def trials_of(path: Path) -> list[Path]:
 
 
 def is_run(path: Path) -> bool:
-    """A run, not a folder of trials."""
+    """Tell whether the folder holds a run; a folder of trials does not."""
     return RunFolder(path).experiment.is_file()
 
 
 def best_trial(path: Path) -> Path:
-    """The run itself, or of a folder of trials the one that was chosen by the best accuracy."""
+    """Return the run in a folder: the folder itself, or the trial in it with the best accuracy."""
     if is_run(path):
         return path
     able = [run for run in trials_of(path) if RunFolder(run).best.is_file()]
@@ -56,7 +56,7 @@ def best_trial(path: Path) -> Path:
 
 
 def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> SpikingNetwork:
-    """The best network of a run (of trials: of the best), in evaluation mode, with its thresholds; no data is read.
+    """Return the best network of a run, or of the best of its trials, in evaluation mode; no data is read.
 
     Examples:
         >>> import torch
@@ -70,7 +70,7 @@ def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> Spiking
 
 
 def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
-    """Nothing of the network's size is made before the file is known to hold as much."""
+    """Return the network of a run; make nothing of its size before the file is known to hold as much."""
     weights = RunFolder(run).best
     info = weights_info(weights)
     try:
@@ -90,7 +90,7 @@ def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What `bitspike evaluate` prints."""
+    """What came of evaluating a run: all that `bitspike evaluate` prints."""
 
     run: Path
     spec: Experiment
@@ -101,7 +101,7 @@ class Evaluated:
     warnings: list[str]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values, for `--json`."""
         return {
             "run": str(self.run),
             "experiment": self.spec.name,
@@ -115,37 +115,40 @@ class Evaluated:
         }
 
 
-def evaluate_run(path: Path, split: Split, setting: Setting, *, steps: int | None = None) -> Evaluated:
-    """The best network of a run on one split of its data; `steps`: static inputs are shown for longer or shorter."""
+def evaluate_run(path: Path, split: Split, options: Setting, *, steps: int | None = None) -> Evaluated:
+    """Evaluate the best network of a run on one split of its data.
+
+    `steps` is how long static inputs are shown, if not as long as in training.
+    """
     run = best_trial(path)
     spec = read_experiment(run / "experiment.toml")
-    net = _load(run, spec, setting.device)
-    data = open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
+    net = _load(run, spec, options.device)
+    data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
     parts = splits(spec, data)
     if split not in parts:
         raise ValueError(
             f"evaluate: the run was made with protocol 'paper', which has no {split!r} split; use test or train"
         )
-    samples = parts[split].to(setting.device)
+    samples = parts[split].to(options.device)
     if steps is not None:
         if samples.steps is not None:
             raise ValueError(f"evaluate: --steps is for static inputs, but samples of {data.title} have their own time")
         net.steps = steps
     batch = evaluation_batch(spec.train.evaluate_batch, samples)
-    tick = setting.progress(f"{data.title}, {split}", -(-len(samples) // batch))
+    tick = options.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     precision = spec.train.precision
-    with reproducible(precision), cast(precision, setting.device), threads_for(iteration_work(spec, data)):
-        result = evaluate(net, samples, choose_task(spec, len(net.layers)), batch=batch, on_batch=tick)
-    return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, setting))
+    with reproducible(precision), cast(precision, options.device), threads_for(iteration_work(spec, data)):
+        result = evaluate(net, samples, make_task(spec, len(net.layers)), batch=batch, on_batch=tick)
+    return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, options))
 
 
-def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, setting: Setting) -> list[str]:
-    """A warning if samples or settings are not those that the run was made with, as far as it says."""
+def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: Setting) -> list[str]:
+    """Return a warning if samples or settings are not those that the run was made with, as far as it says."""
     part = "test" if split == "test" else "train"
     info = weights_info(RunFolder(run).best)
     if info.recorded("settings", "experiment") not in (None, settings_digest(spec)):
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
     if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
-        words = samples_in_words(spec, part, setting.data_root)
+        words = samples_in_words(spec, part, options.data_root)
         return [f"{words} were replaced since the run was made: this is not the accuracy on its own data"]
     return []

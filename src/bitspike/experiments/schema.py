@@ -1,4 +1,8 @@
-"""What an experiment is: data, network, training, and where its figures come from. Frozen: derive, never mutate."""
+"""What an experiment is: data, network, training, and where its figures come from.
+
+Experiments are frozen: derive another one with `with_values`, never change one. The string below a field says what the
+field is; documentation is made from it.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +99,11 @@ class NetConfig(Config):
     surrogate_center: Literal["initial", "current"] = "initial"
     """Where the surrogate gradient is largest: at the threshold's `initial` value (the paper), or its `current` one."""
     init: Literal["torch", "released"] = "released"
-    """The draw of the first weights: as the paper's `released` code does it, or as the `torch` layers do."""
+    """The draw of the first weights: as the paper's `released` code does it, or as the `torch` layers do.
+
+    Experiments default to `released`: that code made the paper's figures. `build` defaults to `torch`, because a
+    network in your own loop should start as any layer of PyTorch does; the paper's text says so, too.
+    """
     clip: Above0 | None = None
     """Latent weights of a larger absolute value get no gradient."""
     steps: Positive = 100

@@ -1,4 +1,4 @@
-"""TOML that anyone may have written: read within limits, and refused in a line that shows what is wrong with it."""
+"""Read TOML that anyone may have written: within limits, and with errors that show the wrong line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IN_QUOTES = "write a path with backslashes in single quotes, '...', or with /"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a file; an error names it, and shows the line."""
+    """Return the tables of a TOML file; an error names the file and shows the line."""
     with path.open("rb") as stream:
         content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -36,7 +36,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """As `tomllib.loads`; every text is read or refused at once, with a ValueError."""
+    """Return the tables of a TOML text; whatever the text, this ends soon, with tables or with a ValueError."""
     if _LONG_KEY.search(text):
         raise ValueError(f"it has a key of more than {DEEPEST} parts")
     try:
@@ -50,6 +50,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _with_line(message: str, text: str) -> str:
+    """Return the parser's message with the line that it names."""
     place = _PLACE.search(message)
     if place is None:
         return message
@@ -58,6 +59,7 @@ def _with_line(message: str, text: str) -> str:
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> str:
+    """Say what a file is that is not UTF-8."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "it is text in UTF-16; save it as UTF-8"
     return (

@@ -246,7 +246,8 @@ def build(
     ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
     layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
     `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
-    ("released"). With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
+    ("released", the default of experiments: that code made the paper's figures).
+    With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
     by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
     bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
     gets to a GPU.

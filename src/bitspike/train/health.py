@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitspike.anneal import ThresholdAnnealing
 from bitspike.ops.available import fused_on_gpu
 
 
@@ -33,7 +34,7 @@ class FirstBad:
         torch.where(known, self.first, step, out=self.first)
 
     def found(self) -> tuple[str, int] | None:
-        """The parameter that went first, and when."""
+        """Return the parameter that went first, and when; None if none did."""
         steps = self.first.tolist()
         bad = [(step, -i) for i, step in enumerate(steps) if step >= 0]
         if not bad:
@@ -44,7 +45,7 @@ class FirstBad:
 
 
 def nan_message(parameter: str, step: int, lr: float) -> str:
-    """What happened and what to try."""
+    """Say which gradient is not finite since when, and what to try."""
     return (
         f"the gradient of {parameter} is not finite since iteration {step} (lr {lr:.3g} there); "
         "try a smaller train.lr, train.grad_clip=1, or a larger net.slope"
@@ -52,7 +53,7 @@ def nan_message(parameter: str, step: int, lr: float) -> str:
 
 
 def dead_message(layer: str, since: int, theta: float, final: float, start: float) -> str:
-    """What happened and what to try."""
+    """Say which layer is silent since when, and what to try."""
     if final > start:
         rise = f"it is annealed from {start:.4g} to {final:.4g}: try a lower stop or a smaller rate for this layer"
     else:
@@ -67,14 +68,16 @@ MOST_NAMED = 2  # silent layers that get a line each; more at once share one
 
 
 def dead_layers_message(layers: Sequence[str], first: str) -> str:
-    """Of many at once; `first` is the first one's own message: the others may be silent because of it."""
+    """Say that many layers are silent; `first` is the message of the first, which may have silenced the others."""
     named, rest = layers[:MOST_NAMED], len(layers) - MOST_NAMED
     return f"{len(layers)} layers are silent: {', '.join(named)} and {rest} more; the first: {first}"
 
 
 class SilentLayers:
-    """Layers without a single spike, and since which iteration. One batch may be; three watched in a row, or a whole
-    evaluation, are a finding, and each layer is reported once."""
+    """Layers without a single spike, and since which iteration.
+
+    One batch may be; three watched in a row, or a whole evaluation, are a finding. Each layer is reported once.
+    """
 
     ENOUGH = 3
 
@@ -85,7 +88,7 @@ class SilentLayers:
         self.reported: list[str] = []
 
     def look(self, dead: Sequence[float], step: int, *, whole: bool) -> list[str]:
-        """The layers to report now; `whole` says that the shares are of a whole evaluation."""
+        """Return the layers to report now; `whole` says that the shares are of a whole evaluation."""
         for name, share in zip(self.names, dead, strict=True):
             if share < 1:
                 self.since.pop(name, None)
@@ -97,15 +100,27 @@ class SilentLayers:
         self.reported += new
         return new
 
+    def new_messages(
+        self, dead: Sequence[float], step: int, annealing: ThresholdAnnealing, *, whole: bool
+    ) -> list[str]:
+        """Look at the shares of dead neurons, and return a line for each layer to report now; many share one."""
+        new = self.look(dead, step, whole=whole)
+        schedules, thetas = (annealing.schedules(), annealing.thresholds()) if new else ({}, {})
+        messages = [
+            dead_message(name, self.since[name], thetas[name], schedules[name].final, schedules[name](0))
+            for name in new[:MOST_NAMED]
+        ]
+        return messages if len(new) <= MOST_NAMED else [dead_layers_message(new, messages[0])]
+
     def found(self) -> list[str]:
-        """The layers that are silent for good, as far as can be seen."""
+        """Return the layers that are silent for good, as far as can be seen."""
         return [name for name, streak in self.streak.items() if streak >= self.ENOUGH]
 
     def state(self) -> dict[str, Any]:
-        """For the checkpoint."""
+        """Return what a checkpoint keeps."""
         return {"since": self.since, "streak": self.streak, "reported": self.reported}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """From the checkpoint."""
+        """Take what a checkpoint kept."""
         self.since, self.streak = dict(state["since"]), dict(state["streak"])
         self.reported = list(state["reported"])

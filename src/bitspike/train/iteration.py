@@ -8,37 +8,30 @@ import torch
 from torch import Tensor
 
 from bitspike.anneal import ThresholdAnnealing
-from bitspike.data.samples import Images, Samples
+from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.network import Observed
 from bitspike.nn.sharding import set_shard
 from bitspike.ops.available import fused_on_gpu
-from bitspike.ops.batches.jitter import Jitter
 from bitspike.ops.native.library import library
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
 from bitspike.train.health import FirstBad
+from bitspike.train.learning_rates import make_rate
 from bitspike.train.numerics import as_input, cast, dtype_of
-from bitspike.train.optim import (
-    clip_gradients,
-    clip_weights,
-    gradient_norms,
-    latent_weights,
-    learning_rate,
-    make_optimizer,
-    set_learning_rate,
-)
+from bitspike.train.optim import gradient_norms, make_optimizer, set_learning_rate
 from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
 from bitspike.train.stopwatch import Stopwatch
 from bitspike.train.tasks import Task
-from bitspike.train.tricks.harden import Hardening
+from bitspike.train.tricks import make_tricks
+from bitspike.train.tricks.trick import Fetch, Setup
 from bitspike.train.world import World
 
 
 def planned_on(device: torch.device) -> bool:
-    """Whether the learning rate is read from the plan too: on a GPU, which then needs no word of the host.
+    """Tell whether the learning rate is read from the plan: on a GPU, which then needs no word of the host.
 
     On a CPU it comes from the host, in Python's precision.
     """
@@ -46,21 +39,26 @@ def planned_on(device: torch.device) -> bool:
 
 
 def keyed_on(device: torch.device) -> bool:
-    """Whether dropout draws from the plan's keys: wherever a kernel does; else from torch's generator, which is slower
-    than such a kernel, and faster than none."""
+    """Tell whether dropout draws from the plan's keys: wherever there is a kernel for it.
+
+    Elsewhere it draws from torch's generator, which is slower than such a kernel, and faster than the definition.
+    """
     return planned_on(device) or library() is not None
 
 
 def no_graph(device: torch.device, world: World) -> str | None:
-    """Why iterations cannot be recorded in a CUDA graph; None where they can."""
+    """Say why iterations cannot be recorded in a CUDA graph; None where they can."""
     if device.type != "cuda":
         return "CUDA graphs need a GPU"
     return "several processes exchange gradients in every iteration" if world.size > 1 else None
 
 
 class Iteration:
-    """Batch, forward, loss, backward, clips, optimizer, thresholds, sums; what depends on the iteration is read from a
-    plan on the device. With `graph`, iterations of a whole batch are recorded and replayed where they can be."""
+    """One iteration: batch, forward, loss, backward, optimizer, thresholds, sums, and what its tricks do in between.
+
+    What depends on the iteration is read from a plan on the device. With `graph`, iterations of a whole batch are
+    recorded and replayed where they can be.
+    """
 
     def __init__(
         self,
@@ -80,16 +78,15 @@ class Iteration:
         self.device = samples.labels.device
         self.planned, self.keyed = planned_on(self.device), keyed_on(self.device)
         self.dtype = dtype_of(config.precision)
-        self.jitter = Jitter(config.shift, config.contrast)
         self.total = len(samples) * repeat
         self.batch = min(config.batch, self.total)
         self.count = -(-self.total // self.batch)  # iterations an epoch
-        self.hardening = Hardening(net, config.harden, config.lr, config.epochs * self.count) if config.harden else None
-        planned = [*annealing.buffers(), *([self.hardening.hardness] if self.hardening else [])]
-        self.plan = Plan(self.count, self.batch, planned, self.device)
+        iterations = config.epochs * self.count
+        self.learning_rate = make_rate(config, iterations)  # of the run's iteration
+        self.tricks = make_tricks(Setup(net, samples, config, seed, iterations))
+        numbers = [tensor for trick in self.tricks for tensor in trick.tensors()]
+        self.plan = Plan(self.count, self.batch, [*annealing.buffers(), *numbers], self.device)
         self.parameters = list(net.parameters())
-        soft = self.hardening.synapse.weight if self.hardening else None
-        self.latent = [weight for weight in latent_weights(net) if weight is not soft]
         self.optimizer = make_optimizer(net, config, self.plan.lr if self.planned else None)
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         # in place for good, as a graph needs it: loss * samples, right, samples
@@ -100,7 +97,7 @@ class Iteration:
         self.forget()
 
     def _share(self, size: int) -> Tensor:
-        """How many of `size` samples are this process's, on the device."""
+        """Return how many of `size` samples are this process's, on the device."""
         start, stop = self.world.share(size)
         return torch.tensor(float(stop - start), dtype=torch.float64, device=self.device)
 
@@ -108,10 +105,6 @@ class Iteration:
         """Record anew, after three iterations: the optimizer's memory may be another."""
         full = partial(self.body, self.batch)
         self.captured = Captured(full, self.device, refusal=self.refusal, graph=CudaGraph)
-
-    def learning_rate(self, step: int) -> float:
-        """Of the run's iteration `step`."""
-        return learning_rate(self.config, step, self.config.epochs * self.count)
 
     def begin(self, epoch: int, iteration: int, step: int) -> None:
         """Bring the plan of `epoch` to the device, to go on with its `iteration`, which is the run's `step`."""
@@ -121,26 +114,26 @@ class Iteration:
             steps,
             [self.learning_rate(step) for step in steps],
             [self._planned(step + 1) for step in steps],
-            [mixed(self.seed, "dropout", step) for step in steps] if self.keyed or self.jitter else None,
+            [mixed(self.seed, "dropout", step) for step in steps],
         )
         self.plan.seek(iteration)
-        if self.hardening is not None:
-            self.hardening.hardness.fill_(self.hardening.value(step))
+        for trick in self.tricks:
+            for tensor, value in zip(trick.tensors(), trick.values(step), strict=True):
+                tensor.fill_(value)
         set_dropout_key(self.net, self.plan.key if self.keyed else None)
         self.net.train()
         self.watch = Stopwatch(self.device)
 
     def _planned(self, step: int) -> list[float]:
-        """Thresholds, and the hardness if there is one, before the run's iteration `step`."""
-        hardness = [] if self.hardening is None else [self.hardening.value(step)]
-        return [*self.annealing.values(step), *hardness]
+        """Return the thresholds and the tricks' numbers for the run's iteration `step`."""
+        return [*self.annealing.values(step), *(value for trick in self.tricks for value in trick.values(step))]
 
     def size(self, iteration: int) -> int:
-        """Samples of an iteration: the epoch's last takes what is left."""
+        """Return the number of samples of an iteration: the epoch's last takes what is left."""
         return min(self.batch, self.total - iteration * self.batch)
 
     def run(self, iteration: int, step: int) -> Observed:
-        """`iteration` of the epoch, which is the run's `step`; the plan must be there."""
+        """Make `iteration` of the epoch, which is the run's `step`; the plan must be there."""
         if not self.planned:
             torch.manual_seed(mixed(self.seed, "dropout", step))
             set_learning_rate(self.optimizer, self.learning_rate(step))
@@ -148,7 +141,7 @@ class Iteration:
         return self.captured() if size == self.batch else self.captured.plainly(partial(self.body, size))
 
     def body(self, size: int) -> Observed:
-        """The iteration at the plan's cursor, of `size` samples; nothing in it waits for the device."""
+        """Make the iteration at the plan's cursor, of `size` samples; nothing in it waits for the device."""
         plan, config, world = self.plan, self.config, self.world
         plan.next()
         start, stop = world.share(size)
@@ -172,10 +165,11 @@ class Iteration:
         return observed
 
     def _batch(self, rows: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """The samples `rows`, from `start` on in the plan's batch, jittered where that is asked for."""
-        if self.jitter and isinstance(self.samples, Images):
-            return self.samples.jittered_batch(rows, self.jitter, self.plan.key, start)
-        return self.samples.batch(rows)
+        """Return inputs and labels of the samples `rows`, from `start` on in the plan's batch, as the tricks want."""
+        fetch: Fetch = self.samples.batch
+        for trick in self.tricks:
+            fetch = partial(trick.batch, fetch, first_row=start, key=self.plan.key)
+        return fetch(rows)
 
     @torch.no_grad()
     def _tally(self, loss: Tensor, right: Tensor, size: int) -> None:
@@ -187,15 +181,12 @@ class Iteration:
         self.sums += torch.stack((loss.double() * size, right.sum(dtype=torch.float64), self.shares[size]))
 
     def _update(self) -> None:
-        """From gradients to the next iteration's weights and thresholds."""
-        config = self.config
+        """Go from gradients to the next iteration's weights and thresholds."""
         norms = gradient_norms(self.parameters)
         self.bad.look(norms, self.plan.step)
-        if config.grad_clip is not None:
-            clip_gradients(self.parameters, norms, config.grad_clip)
-        if config.weight_clip is not None:
-            clip_weights(self.parameters, config.weight_clip)
+        for trick in self.tricks:
+            trick.on_gradients(norms)
         self.optimizer.step()
-        if config.latent_clip is not None and self.latent:
-            clip_weights(self.latent, config.latent_clip)
+        for trick in self.tricks:
+            trick.after_update()
         self.plan.write_thresholds()

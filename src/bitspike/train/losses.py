@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +32,7 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
 
 
 def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: float) -> tuple[Tensor, Tensor]:
-    """The count loss, and which samples are right, `[B]`: see `fires_most`."""
+    """Return the count loss, and which samples are right, `[B]`: see `fires_most`."""
     _check_fit("count_loss", spikes, labels)
     steps, batch, classes = spikes.shape
     if not 0 <= incorrect < correct <= 1:
@@ -69,7 +70,7 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
 
 
 def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The cross entropy, and which samples are right, `[B]`: see `fires_most`."""
+    """Return the cross entropy, and which samples are right, `[B]`: see `fires_most`."""
     _check_fit("cross_entropy_loss", spikes, labels)
     if not 0 < scale < math.inf:
         raise ValueError(f"cross_entropy_loss: scale must be > 0, but is {scale!r}; logits are scale * spike rate")
@@ -82,12 +83,12 @@ def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float
 
 
 def spike_count(spikes: Tensor) -> Tensor:
-    """`[B, C]`: over time, in float32 at least, which holds every whole number that occurs."""
+    """Return the spikes over time `[B, C]`, in float32 at least, which holds every whole number that occurs."""
     return spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
 
 
 def fires_most(count: Tensor, labels: Tensor) -> Tensor:
-    """`[B]`: whether the label's neuron has the highest count `[B, C]`, the first among equals that fire.
+    """Tell for each sample `[B]` whether its label's neuron has the highest count `[B, C]`, the first among equals.
 
     Where none fires there is no answer, hence no right one: silence would be class 0 otherwise.
     """
@@ -96,12 +97,12 @@ def fires_most(count: Tensor, labels: Tensor) -> Tensor:
 
 
 def _indicator(labels: Tensor, count: Tensor) -> Tensor:
-    """`[B, C]`: 1 at the label. As one_hot, which a GPU's deterministic mode makes of a sort."""
+    """Return `[B, C]`, 1 at the label and 0 elsewhere; one_hot would sort in a GPU's deterministic mode."""
     return (labels[:, None] == torch.arange(count.shape[1], device=labels.device)).to(count.dtype)
 
 
 def _check_fit(where: str, spikes: Tensor, labels: Tensor) -> None:
-    """Spikes `[T, B, classes]` and a label in 0..classes-1 for each of B."""
+    """Raise unless spikes are `[T, B, classes]`, with a label in 0..classes-1 for each of B."""
     for name, value in (("spikes", spikes), ("labels", labels)):
         if not isinstance(value, Tensor):
             raise TypeError(f"{where}: {name} must be a tensor, but is a {type(value).__name__}")
@@ -119,6 +120,12 @@ def _check_fit(where: str, spikes: Tensor, labels: Tensor) -> None:
         raise ValueError(
             f"{where}: labels must be in 0..{classes - 1}, but range over {int(labels.min())}..{int(labels.max())}"
         )
+
+
+def trace_errors(membrane: Tensor, target: Tensor, over_time: Literal["mean", "sum"] = "mean") -> Tensor:
+    """mean or sum over time of (target - u)**2, for each of the rest: membrane and target `[T, ...]` give `[...]`."""
+    errors: Tensor = (target - membrane) ** 2
+    return errors.sum(0) if over_time == "sum" else errors.mean(0)
 
 
 def trace_loss(membrane: Tensor, target: Tensor) -> Tensor:

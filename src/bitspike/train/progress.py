@@ -15,7 +15,7 @@ Ending = Literal["epochs", "patience", "dead", "nan", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told how a run goes; all do nothing unless given."""
+    """Callbacks that are told how a run goes; each does nothing unless given."""
 
     epoch_begins: Callable[[int, int, int], object] = lambda epoch, iterations, done: None
     iteration: Callable[[Mapping[str, Any] | None], object] = lambda watched: None
@@ -43,15 +43,15 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
 
 
-def driven(course: Generator[None, None, T], step: Callable[[], object]) -> T:
-    """A step each time the course asks for one, until it returns; a step that fails does so within the course."""
+def drive(run: Generator[None, None, T], step: Callable[[], object]) -> T:
+    """Make a step each time the run yields, and return what it returns; a step's error is thrown into the run."""
     try:
         while True:
-            next(course)
+            next(run)
             try:
                 step()
             except BaseException as error:
-                course.throw(error)
+                run.throw(error)
     except StopIteration as end:
         value: T = end.value
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from bitspike.data.coding import OVERSHOOT
 from bitspike.ops import LIFOutput
+from bitspike.train.config import TrainConfig
 from bitspike.train.losses import (
     count_loss,
     cross_entropy_loss,
@@ -17,24 +19,29 @@ from bitspike.train.losses import (
     judge_counts,
     judge_entropy,
     spike_count,
+    trace_errors,
 )
 
 
 class Task(Protocol):
-    """`loss` is a mean over the batch; `correct [B]` says which samples the output got right."""
+    """A loss, and a judgement of what is right: what a network learns."""
 
-    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor: ...
+    def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        """Return the mean loss of the batch."""
+        ...
 
-    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor: ...
+    def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
+        """Tell for each sample `[B]` whether the output is right."""
+        ...
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Both, as truth values or 1 and 0; at once where that is faster."""
+        """Return the loss, and what is right as truth values or 1 and 0; at once where that is faster."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Classification: the class whose neuron fires most."""
+    """Classification by the class whose neuron fires most; the loss wants a number of spikes of each neuron."""
 
     on: float = 0.8
     off: float = 0.2
@@ -80,11 +87,10 @@ class TraceTask:
         if output.membrane is None:
             raise ValueError("TraceTask: the output's membrane is needed; run the network with keep_membrane=True")
         target = self._traces(labels, len(output.membrane)).to(output.membrane)
-        errors = (target - output.membrane.flatten(1)) ** 2
-        return (errors.sum(0) if self.over_time == "sum" else errors.mean(0)).mean()
+        return trace_errors(output.membrane.flatten(1), target, self.over_time).mean()
 
     def _traces(self, labels: Tensor, steps: int) -> Tensor:
-        """`[T, B]`: each label's `target_trace`, made where the labels are, without reading them."""
+        """Return each label's `target_trace`, `[T, B]`, made where the labels are, without reading them."""
         t = torch.arange(steps, dtype=torch.float32, device=labels.device)[:, None]
         return torch.where(t <= labels, t / labels * (1 + OVERSHOOT) * self.theta, 0.0)
 
@@ -95,3 +101,18 @@ class TraceTask:
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
         return self.loss(output, labels), self.correct(output, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """An entry of LOSSES: what makes the task from the settings and the last layer's final threshold."""
+
+    make: Callable[[TrainConfig, float], Task]
+    labels: Literal["classes", "times"] = "classes"  # what the labels of its data are
+
+
+LOSSES: dict[str, Loss] = {
+    "count": Loss(lambda config, theta: CountTask(config.correct, config.incorrect)),
+    "cross_entropy": Loss(lambda config, theta: CrossEntropyTask(config.logit_scale, config.label_smoothing)),
+    "trace": Loss(lambda config, theta: TraceTask(theta, config.over_time), labels="times"),
+}

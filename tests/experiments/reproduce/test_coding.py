@@ -14,16 +14,20 @@ from typer.testing import CliRunner
 from bitspike import LIF, BinaryLinear, ThresholdAnnealing, trace_loss
 from bitspike.analysis import traces as pictures
 from bitspike.cli import app, main
-from bitspike.experiments.reproduce.coding import train as coding
-from bitspike.experiments.reproduce.coding.cases import CASES, DEFAULT
-from bitspike.experiments.reproduce.coding.report import claims, describe, reproduce_coding, select
+from bitspike.data.coding import INPUTS, STEPS, target_trace
+from bitspike.experiments.reproduce.coding.cases import CASES, DEFAULT, LEARNING_RATE, Case, select_cases
+from bitspike.experiments.reproduce.coding.claims import claims
+from bitspike.experiments.reproduce.coding.network import HIDDEN, SLOPE, SeedBatch
+from bitspike.experiments.reproduce.coding.outcome import CROSSING_TIME, describe
+from bitspike.experiments.reproduce.coding.report import reproduce_coding
+from bitspike.experiments.reproduce.coding.training import MOMENTUM, History, train_case
 from bitspike.schedules import Constant, Relax
 
 ANNEALED = CASES["annealed"]
 
 
 def test_target_rises_straight_to_ten_percent_above_theta_at_75_then_is_zero():
-    target = coding.target_trace(50.0)
+    target = target_trace(50.0)
     assert target.shape == (100,)
     assert target[0] == 0
     assert target[75] == pytest.approx(55.0)
@@ -32,8 +36,8 @@ def test_target_rises_straight_to_ten_percent_above_theta_at_75_then_is_zero():
 
 
 def test_the_target_crosses_theta_at_69():
-    target = coding.target_trace(50.0)
-    assert coding.CROSSING_TIME == 69
+    target = target_trace(50.0)
+    assert CROSSING_TIME == 69
     assert target[68] < 50.0 <= target[69]
 
 
@@ -42,13 +46,13 @@ def test_target_is_snntorchs_but_for_its_overshoot():
     theirs = spikegen.targets_latency(
         torch.zeros(1), num_classes=1, first_spike_time=75, on_target=55.0, num_steps=100, interpolate=True
     )
-    assert torch.allclose(coding.target_trace(50.0), theirs.flatten(), atol=1e-4)
+    assert torch.allclose(target_trace(50.0), theirs.flatten(), atol=1e-4)
 
 
 def test_the_papers_numbers():
     """The appendix' table of the temporal coding task."""
-    assert (coding.INPUTS, coding.HIDDEN, coding.STEPS, coding.SLOPE) == (100, 1000, 100, 5.0)
-    assert (coding.LEARNING_RATE, coding.MOMENTUM) == (1e-3, 0.9)
+    assert (INPUTS, HIDDEN, STEPS, SLOPE) == (100, 1000, 100, 5.0)
+    assert (LEARNING_RATE, MOMENTUM) == (1e-3, 0.9)
     assert (CASES["theta1"].beta, CASES["theta1"].theta) == (0.15, Constant(1.0))
     assert (CASES["theta50"].beta, CASES["theta50"].theta) == (0.15, Constant(50.0))
     assert (ANNEALED.beta, ANNEALED.theta) == (0.15, Relax(5.0, 50.0, 5e-3))
@@ -58,14 +62,14 @@ def test_the_papers_numbers():
 
 
 def test_a_seed_does_not_depend_on_its_company():
-    together = coding.train(ANNEALED, [3, 4], iterations=4)
-    alone = coding.train(ANNEALED, [4], iterations=4)
+    together = train_case(ANNEALED, [3, 4], iterations=4)
+    alone = train_case(ANNEALED, [4], iterations=4)
     assert torch.equal(together.spikes[..., 1], alone.spikes[..., 0])
     assert torch.equal(together.membrane[..., 1], alone.membrane[..., 0])
 
 
 def test_two_runs_are_equal():
-    first, second = (coding.train(CASES["theta1"], [0], iterations=5) for _ in range(2))
+    first, second = (train_case(CASES["theta1"], [0], iterations=5) for _ in range(2))
     assert torch.equal(first.membrane, second.membrane)
     assert torch.equal(first.loss, second.loss)
 
@@ -74,8 +78,8 @@ def test_two_runs_are_equal():
 @pytest.mark.parametrize("loss", ["mean", "sum"])
 def test_batched_seeds_train_like_a_network_of_ordinary_layers(name, loss):
     case = replace(CASES[name], loss=loss)
-    history = coding.train(case, [7], iterations=5)
-    batch = coding.SeedBatch(case, [7])
+    history = train_case(case, [7], iterations=5)
+    batch = SeedBatch(case, [7])
     layers = [BinaryLinear(100, 1000, binary=case.binary), BinaryLinear(1000, 1, binary=case.binary)]
     with torch.no_grad():
         for layer, w, b in zip(layers, (batch.weight1, batch.weight2), (batch.bias1, batch.bias2), strict=True):
@@ -85,7 +89,7 @@ def test_batched_seeds_train_like_a_network_of_ordinary_layers(name, loss):
     net = torch.nn.ModuleList([layers[0], LIF(case.beta, **kinds), layers[1], LIF(case.beta, **kinds)])
     annealing = ThresholdAnnealing(net, case.theta)
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
-    target = coding.target_trace(case.theta.final)
+    target = target_trace(case.theta.final)
     for k in range(5):
         hidden = net[1](net[0](batch.inputs)).spikes
         out = net[3](net[2](hidden))
@@ -100,25 +104,25 @@ def test_batched_seeds_train_like_a_network_of_ordinary_layers(name, loss):
 
 
 def test_the_threshold_of_iteration_k_is_the_schedules():
-    history = coding.train(ANNEALED, [0], iterations=6)
+    history = train_case(ANNEALED, [0], iterations=6)
     expected = [50 - 45 * (1 - 5e-3) ** k for k in range(6)]
     assert history.theta.tolist() == pytest.approx(expected, rel=1e-6)
 
 
 def test_half_of_the_inputs_are_spikes():
-    inputs = coding.SeedBatch(ANNEALED, range(3)).inputs
+    inputs = SeedBatch(ANNEALED, range(3)).inputs
     assert inputs.shape == (100, 3, 100)
     assert set(inputs.unique().tolist()) == {0.0, 1.0}
     assert inputs.mean().item() == pytest.approx(0.5, abs=0.01)
 
 
-def history_with(spikes: torch.Tensor, case: coding.Case = ANNEALED) -> coding.History:
+def history_with(spikes: torch.Tensor, case: Case = ANNEALED) -> History:
     iterations, _, seeds = spikes.shape
     flat = torch.zeros(iterations, seeds)
-    return coding.History(
+    return History(
         case,
         tuple(range(seeds)),
-        coding.target_trace(50.0),
+        target_trace(50.0),
         torch.zeros_like(spikes),
         spikes,
         flat,
@@ -160,7 +164,7 @@ def test_description_measures_the_loss_in_units_of_silence():
 
 def test_default_cases_hold_the_papers_four_both_surrogates_and_a_control():
     assert {"float32", "theta1", "theta50", "annealed", "annealed-released"} <= set(DEFAULT)
-    assert [c.loss for c in select(None, "sum")] == ["sum"] * len(DEFAULT)
+    assert [c.loss for c in select_cases(None, "sum")] == ["sum"] * len(DEFAULT)
 
 
 def test_reproduce_writes_everything(tmp_path):
@@ -184,7 +188,7 @@ def test_page_is_self_contained_and_cannot_be_broken_out_of(tmp_path):
         "x",
         "</script><b>title",
         "note",
-        coding.target_trace(1.0),
+        target_trace(1.0),
         torch.linspace(-1, 1, k * t * s).view(k, t, s),
         torch.zeros(k, t, s),
         torch.ones(k),
@@ -285,7 +289,7 @@ def test_unknown_reproductions_and_bad_numbers_are_refused():
 
 
 def test_losses_are_finite_from_the_first_iteration():
-    history = coding.train(CASES["float32"], [0], iterations=3)
+    history = train_case(CASES["float32"], [0], iterations=3)
     assert all(math.isfinite(v) for v in history.loss.flatten().tolist())
 
 

@@ -9,13 +9,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from bitspike.cli import app, reproduce_static
+from bitspike.cli import app, reproduce_table
 from bitspike.experiments.assembly import Setting
-from bitspike.experiments.reproduce.static import activity as static_activity
-from bitspike.experiments.reproduce.static import cells as static
-from bitspike.experiments.reproduce.static import report as static_report
-from bitspike.experiments.reproduce.static.cells import ABLATIONS, plan, train_cells
-from bitspike.experiments.reproduce.static.results import read_results
+from bitspike.experiments.reproduce.static.table import STATIC
+from bitspike.experiments.reproduce.tables import activity as activities
+from bitspike.experiments.reproduce.tables import plan as plans
+from bitspike.experiments.reproduce.tables import report as reports
+from bitspike.experiments.reproduce.tables import training
+from bitspike.experiments.reproduce.tables.pictures import panels
+from bitspike.experiments.reproduce.tables.results import read_results
+from bitspike.experiments.reproduce.tables.training import require_same_experiments, train_cells, train_table
 from bitspike.train.progress import Listener
 from helpers.files import fake_mnist
 
@@ -34,7 +37,7 @@ COMMAND = ["reproduce", "static", "--device", "cpu", "--task", "mnist", "--trial
 
 def leave_undrawn(patch):
     for name in ("draw_curves", "draw_spikes"):
-        patch.setattr(static_report, name, lambda groups, path: path.write_bytes(b"a picture"))
+        patch.setattr(reports, name, lambda groups, path: path.write_bytes(b"a picture"))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +76,7 @@ def read(out, *path):
 
 def test_cells_lie_by_protocol_task_and_name(there):
     names = {path.name for path in (there / "paper" / "mnist").iterdir()}
-    assert names == {"theta1", "annealed", *ABLATIONS} - {"loss-not-over-T", "adam"}
+    assert names == {"theta1", "annealed", *STATIC.ablations} - {"loss-not-over-T", "adam"}
     assert (there / "paper/mnist/annealed/trial-1/best.safetensors").is_file()
     assert not (there / "paper/mnist/moving/trial-1").exists()
 
@@ -105,12 +108,12 @@ def test_the_summary_is_what_the_trials_say(there):
 
 def test_an_ablation_is_compared_with_the_base_by_seed(there):
     found = read(there, "summary.json")["ablations"]["paper"]["mnist"]
-    assert list(found) == [name for name in ABLATIONS if name not in ("loss-not-over-T", "adam")]
+    assert list(found) == [name for name in STATIC.ablations if name not in ("loss-not-over-T", "adam")]
     assert found["at-inf"]["settings"] == ["net.theta=[15.983, 30.395, 4.1616]"]
     assert found["moving"]["seeds"] == [0]
     assert found["moving"]["epochs"] == [2]
     assert found["moving"]["chosen_on"] == "test"
-    assert found["moving"]["sentence"] == ABLATIONS["moving"].sentence
+    assert found["moving"]["sentence"] == STATIC.ablations["moving"].sentence
 
 
 def test_the_markdown_table_has_the_papers_figures_beside_ours(there):
@@ -155,7 +158,7 @@ def times(out):
 
 def test_once_more_trains_and_measures_nothing_and_draws(there, monkeypatch):
     before = times(there)
-    monkeypatch.setattr(static_activity, "measure_activity", lambda *a, **k: pytest.fail("measured again"))
+    monkeypatch.setattr(activities, "measure_activity", lambda *a, **k: pytest.fail("measured again"))
     result = again(there, "--variant", "annealed", "--json")
     assert result.exit_code == 0, result.output
     assert times(there) == before
@@ -189,17 +192,24 @@ def test_another_experiment_in_a_cells_folder_is_said_before_anything_trains(the
 
 
 def test_a_third_trial_has_its_own_seed_in_the_check(there):
-    static.check(plan(tasks=["mnist"], variants=["annealed"], trials=3, settings=TINY), there)
+    require_same_experiments(plans.plan(STATIC, tasks=["mnist"], variants=["annealed"], trials=3, settings=TINY), there)
     with pytest.raises(ValueError, match="seed was 0, is 7"):
-        static.check(plan(tasks=["mnist"], variants=["annealed"], settings=[*TINY, "seed=7"]), there)
+        require_same_experiments(
+            plans.plan(STATIC, tasks=["mnist"], variants=["annealed"], settings=[*TINY, "seed=7"]), there
+        )
 
 
 # ---- Interrupted, and side by side
 
 
 def one_cell(protocol="paper"):
-    return plan(
-        protocols=[protocol], tasks=["mnist"], variants=["annealed"], trials=2, settings=[*TINY, "train.epochs=2"]
+    return plans.plan(
+        STATIC,
+        protocols=[protocol],
+        tasks=["mnist"],
+        variants=["annealed"],
+        trials=2,
+        settings=[*TINY, "train.epochs=2"],
     )
 
 
@@ -245,7 +255,7 @@ def test_the_command_says_how_to_go_on(there, tmp_path, monkeypatch):
     def interrupts():
         yield [True]
 
-    monkeypatch.setattr(reproduce_static, "catching_interrupts", interrupts)
+    monkeypatch.setattr(reproduce_table, "catching_interrupts", interrupts)
     result = again(tmp_path, "--variant", "annealed")
     assert result.exit_code == 130
     assert f"interrupted; saved in {tmp_path}, the same command goes on" in result.stderr
@@ -253,7 +263,9 @@ def test_the_command_says_how_to_go_on(there, tmp_path, monkeypatch):
 
 
 def test_an_interrupt_between_cells_begins_no_other(there, tmp_path):
-    cells = plan(tasks=["mnist"], variants=["theta1", "annealed"], trials=2, settings=[*TINY, "train.epochs=2"])
+    cells = plans.plan(
+        STATIC, tasks=["mnist"], variants=["theta1", "annealed"], trials=2, settings=[*TINY, "train.epochs=2"]
+    )
     for cell in cells[:1]:
         cell.folder(tmp_path).parent.mkdir(parents=True)
         cell.folder(tmp_path).symlink_to(there / "paper/mnist/theta1")
@@ -268,7 +280,7 @@ def test_on_a_gpu_trials_are_trained_side_by_side(tmp_path, monkeypatch):
         asked.append((setting.device.type, setting.resume, together))
         return {}
 
-    monkeypatch.setattr(static, "train_trials", trials)
+    monkeypatch.setattr(training, "train_trials", trials)
     for device in ("cpu", "cuda"):
 
         @contextmanager
@@ -282,18 +294,18 @@ def test_on_a_gpu_trials_are_trained_side_by_side(tmp_path, monkeypatch):
 def test_several_processes_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="one process"):
-        train_cells(one_cell(), tmp_path, told())
+        train_table(STATIC, one_cell(), tmp_path, told())
 
 
 def test_holdout_is_reported_beside_paper(there, tmp_path, undrawn):
     assert train_cells(one_cell("holdout"), tmp_path, told())
     (tmp_path / "paper").symlink_to(there / "paper")
-    results = {(each.protocol, each.name): each for each in read_results(tmp_path)}
+    results = {(each.protocol, each.name): each for each in read_results(STATIC, tmp_path)}
     held = results["holdout", "annealed"]
     assert held.trials[0].chosen_on == "valid"
     assert held.accuracies() == [100 * trial.summary["accuracy"] for trial in held.trials]
     assert held.trials[0].accuracies() == [100 * row["valid_accuracy"] for row in held.trials[0].rows]
-    summary = static_report.write_report(tmp_path, Setting())
+    summary = reports.write_report(STATIC, tmp_path, Setting())
     assert list(summary["cells"]) == ["paper", "holdout"]
     assert "| holdout | mnist/annealed |" in (tmp_path / "table.md").read_text()
 
@@ -309,14 +321,14 @@ def test_our_best_is_reported_as_a_row_without_a_figure_of_the_paper(there, tmp_
     assert cell["paper"] is None
     assert cell["activity"] is not None
     assert "| holdout | mnist/best | - | - | - |" in (out / "table.md").read_text()
-    (group,) = static_report._groups({("holdout", "mnist", "best"): read_results(out)[0]}, {})
+    (group,) = panels(STATIC, {("holdout", "mnist", "best"): read_results(STATIC, out)[0]}, {})
     assert [line.name for line in group.variants] == ["best"]
     assert group.ablations == []
 
 
 def test_a_report_alone_trains_nothing_whatever_is_asked_for(there, monkeypatch, undrawn):
     before = times(there)
-    monkeypatch.setattr(static, "train_trials", lambda *a, **k: pytest.fail("trained"))
+    monkeypatch.setattr(training, "train_trials", lambda *a, **k: pytest.fail("trained"))
     result = again(there, "--report", "--trials", "9", "--epochs", "77", "--json")
     assert result.exit_code == 0, result.output
     assert times(there) == before
@@ -331,7 +343,7 @@ def test_a_report_alone_needs_something_to_report(tmp_path, cli):
 
 def test_a_folder_without_complete_trials_has_no_report(tmp_path):
     with pytest.raises(ValueError, match="no complete trial"):
-        static_report.write_report(tmp_path, Setting())
+        reports.write_report(STATIC, tmp_path, Setting())
 
 
 # ---- Spikes of the best network
@@ -351,12 +363,12 @@ def test_activity_is_measured_again_for_other_weights_or_a_damaged_file(there, t
     cell = tmp_path / "paper/mnist/annealed"
     shutil.copytree(there / "paper/mnist/annealed", cell)
     measured = []
-    measure = static_activity.measure_activity
-    monkeypatch.setattr(static_activity, "measure_activity", lambda *a, **k: measured.append(1) or measure(*a, **k))
+    measure = activities.measure_activity
+    monkeypatch.setattr(activities, "measure_activity", lambda *a, **k: measured.append(1) or measure(*a, **k))
 
     def once_more():
-        (found,) = read_results(tmp_path)
-        return static_activity.activity_of(found, Setting())
+        (found,) = read_results(STATIC, tmp_path)
+        return activities.activity_of(found, Setting())
 
     first = once_more()
     assert measured == []
@@ -365,7 +377,7 @@ def test_activity_is_measured_again_for_other_weights_or_a_damaged_file(there, t
     (cell / "activity.json").write_text('{"trial": 3')
     assert once_more() == first
     assert measured == [1]
-    (found,) = read_results(tmp_path)
+    (found,) = read_results(STATIC, tmp_path)
     best = found.best_trial().folder
     other = next(trial.folder for trial in found.trials if trial.folder != best)
     shutil.copy(other / "best.safetensors", best / "best.safetensors")
@@ -380,7 +392,7 @@ def test_an_ablation_that_differs_in_more_says_so(there, tmp_path, undrawn):
     out = shutil.copytree(there, tmp_path / "out")
     path = out / "paper/mnist/moving/trial-0/experiment.toml"
     path.write_text(path.read_text().replace("lr = 0.00997", "lr = 0.5"))
-    found = static_report.write_report(out, Setting())["ablations"]["paper"]["mnist"]
+    found = reports.write_report(STATIC, out, Setting())["ablations"]["paper"]["mnist"]
     assert found["moving"]["also"] == ["train.lr was 0.00997, is 0.5"]
     assert found["pooled"]["also"] == []
     assert "**and also** train.lr was 0.00997, is 0.5" in (out / "table.md").read_text()
@@ -392,7 +404,7 @@ def test_an_ablation_that_differs_in_more_says_so(there, tmp_path, undrawn):
 def test_a_damaged_summary_is_told_before_anything_trains(text, message, there, tmp_path, monkeypatch):
     out = shutil.copytree(there, tmp_path / "out")
     (out / "paper/mnist/moving/trial-0/summary.json").write_text(text)
-    monkeypatch.setattr(reproduce_static, "telling", lambda *a: pytest.fail("trained"))
+    monkeypatch.setattr(reproduce_table, "telling", lambda *a: pytest.fail("trained"))
     result = again(out, "--variant", "fixed")
     assert message in str(result.exception or result.output)
 
@@ -401,6 +413,6 @@ def test_trials_of_other_lengths_are_told(there, tmp_path, undrawn):
     out = shutil.copytree(there, tmp_path / "out")
     path = out / "paper/mnist/annealed/trial-1/summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 9, "unlike_preset": ["something"]}))
-    summary = static_report.write_report(out, Setting())
+    summary = reports.write_report(STATIC, out, Setting())
     assert "something" in summary["cells"]["paper"]["mnist"]["annealed"]["unlike_preset"]
     assert "- paper mnist/annealed: trials of 2-9 epochs are averaged" in (out / "table.md").read_text()

@@ -1,12 +1,27 @@
 """Which cells `bitspike reproduce static` trains: the paper's table, and ablations derived from its presets."""
 
-import pytest
+from typing import get_args
 
-from bitspike.cli import reproduce_static
-from bitspike.experiments.assembly import differences
-from bitspike.experiments.presets import VARIANTS, preset
-from bitspike.experiments.reproduce.static.cells import ABLATIONS, BEST, PROTOCOLS, TASKS, plan
+import pytest
+import typer
+
+from bitspike.cli import app
+from bitspike.cli.reproduce_table import table_command
+from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.presets import VARIANTS, preset, preset_names
+from bitspike.experiments.reproduce.catalog import TABLES
+from bitspike.experiments.reproduce.static.table import STATIC
+from bitspike.experiments.reproduce.tables import plan as plans
+from bitspike.experiments.reproduce.tables import table as tables
+from bitspike.experiments.reproduce.tables.report import write_report
+from bitspike.experiments.reproduce.tables.table import BEST, PROTOCOLS, PaperTable
 from bitspike.experiments.schema import with_values
+
+ABLATIONS, TASKS = STATIC.ablations, STATIC.tasks
+
+
+def plan(**options):
+    return plans.plan(STATIC, **options)
 
 
 def test_the_table_is_four_variants_of_two_tasks():
@@ -95,7 +110,32 @@ def test_plans_that_cannot_be(options, says):
         plan(**options)
 
 
+def choices(name):
+    """What an option of `reproduce static` may be."""
+    optional, _ = get_args(table_command(STATIC).__annotations__[name])
+    (choice,) = get_args(get_args(optional)[0])
+    return [each.value for each in choice]
+
+
 def test_the_command_knows_what_the_plan_knows():
-    assert [each.value for each in reproduce_static.Variant] == [*VARIANTS, BEST]
-    assert [each.value for each in reproduce_static.Task] == list(TASKS)
-    assert [each.value for each in reproduce_static.Protocol] == list(PROTOCOLS)
+    assert choices("variant") == [*VARIANTS, BEST]
+    assert choices("task") == list(TASKS)
+    assert choices("protocol") == list(PROTOCOLS)
+    assert tables.VARIANTS == VARIANTS
+
+
+def test_a_table_is_a_command_by_its_name():
+    commands = typer.main.get_command(app).commands["reproduce"].commands
+    assert commands.keys() == {"coding", *TABLES}
+    for name, table in TABLES.items():
+        assert commands[name].help.startswith(f"{table.title}: train every cell")
+        assert {f"{task}/{row}" for task in table.tasks for row in VARIANTS} <= set(preset_names())
+
+
+def test_another_table_needs_tasks_only(tmp_path):
+    temporal = PaperTable("temporal", "The DVS128 and SHD table", "temporal data", ("dvs128", "shd"))
+    cells = plans.plan(temporal, ablations=True)
+    assert [f"{cell.task}/{cell.name}" for cell in cells] == [f"{t}/{v}" for t in ("dvs128", "shd") for v in VARIANTS]
+    with pytest.raises(ValueError, match=r"reproduce temporal: .* holds no complete trial"):
+        write_report(temporal, tmp_path, Setting())
+    assert table_command(temporal).__doc__.startswith("The DVS128 and SHD table: train every cell")

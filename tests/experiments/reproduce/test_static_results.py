@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from bitspike import build
 from bitspike.analysis.activity import as_layer, layer_activity, measure_activity
 from bitspike.analysis.static_figures import COLORS, Line, middle_curve, visible
-from bitspike.experiments.presets import VARIANTS
-from bitspike.experiments.reproduce.static.cells import ABLATIONS, BEST
-from bitspike.experiments.reproduce.static.report import _seconds
-from bitspike.experiments.reproduce.static.results import Figures, Result, Trial, distance, effect
-from bitspike.experiments.reproduce.static.table import FAR, far, span, table
+from bitspike.experiments.reproduce.static.table import STATIC
+from bitspike.experiments.reproduce.tables.effects import effect
+from bitspike.experiments.reproduce.tables.figures import Figures, distance
+from bitspike.experiments.reproduce.tables.markdown import FAR, far, markdown, span
+from bitspike.experiments.reproduce.tables.report import training_seconds
+from bitspike.experiments.reproduce.tables.results import Result, Trial
 
 # ---- Figures of a cell
 
@@ -110,7 +111,7 @@ def test_a_trial_that_broke_off_and_another_epoch_are_named_in_the_table():
         "unlike_preset": [],
         "accuracy_of": "test set, last epoch",
     }
-    text = table({"cells": {"paper": {"mnist": {"fixed": cell}}}, "ablations": {}})
+    text = markdown({"cells": {"paper": {"mnist": {"fixed": cell}}}, "ablations": {}})
     assert "- paper mnist/fixed: seed 3 ended in 'nan'" in text
     assert "- paper mnist/fixed: the last epoch counts" in text
     assert "| - | - | - | - | - | - | - | 1 | 0 | - |" in text
@@ -174,9 +175,9 @@ def test_seconds_of_a_cell_are_those_of_its_sessions():
     sessions = [("a", 100), ("a", 90), ("b", 200), (None, 7)]
     for trial, (since, seconds) in zip(made.trials, sessions, strict=True):
         trial.summary.update({"seconds": seconds} | ({"together": 2, "together_since": since} if since else {}))
-    assert _seconds(made) == 307
+    assert training_seconds(made) == 307
 
 
 def test_every_cell_has_a_colour_of_its_own():
-    assert set(COLORS) == {*VARIANTS, BEST, *ABLATIONS}
+    assert set(COLORS) == set(STATIC.rows)
     assert len(set(COLORS.values())) == len(COLORS)

@@ -8,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import BinaryConv2d, BinaryLinear, binarize, build
+from bitspike.data import Images
 from bitspike.experiments.assembly import Setting, differences
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.ops import soften
+from bitspike.train.config import TrainConfig
 from bitspike.train.loop import Listener, Trainer
-from bitspike.train.tricks.harden import RISE, SPREAD, STRIDES, Hardening
+from bitspike.train.tricks.harden import RISE, SPREAD, STRIDES, Harden
+from bitspike.train.tricks.trick import Setup
 from helpers import runs
 
 INFINITE = torch.tensor(math.inf, dtype=torch.float64)
@@ -96,26 +99,32 @@ def test_soft_layers_on_spikes_run_their_modules():
 # ---- The schedule
 
 
+def hardened(net):
+    samples = Images(torch.zeros(1, 1, 6, 6), torch.zeros(1, dtype=torch.int64))
+    return Harden(Setup(net, samples, TrainConfig(lr=0.01, harden=0.5), seed=0, iterations=40))
+
+
 def test_hardness_rises_by_factors_and_ends():
     net = build("2Conv3-AP2-8Dense3", (1, 6, 6), theta=1.0)
     signs = [layer.synapse.signs() for layer in net.layers]
     second = net.layers[1].synapse.weight.detach().clone()
-    hardening = Hardening(net, 0.5, 0.01, 40)
+    harden = hardened(net)
     first = net.layers[0].synapse.weight
     size = first.square().mean().sqrt().item()
     assert size == pytest.approx(STRIDES * 0.01)
     assert all(torch.equal(layer.synapse.signs(), sign) for layer, sign in zip(net.layers, signs, strict=True))
     assert torch.equal(net.layers[1].synapse.weight, second)
     assert net.layers[1].synapse.hardness is None
-    assert hardening.value(0) * size == pytest.approx(SPREAD)
-    assert hardening.value(10) == pytest.approx(hardening.value(0) * RISE**0.5)
-    assert hardening.value(19) == pytest.approx(hardening.value(0) * RISE**0.95)
-    assert [hardening.value(step) for step in (20, 21, 40)] == [math.inf] * 3
+    [start] = harden.values(0)
+    assert start * size == pytest.approx(SPREAD)
+    assert harden.values(10) == pytest.approx([start * RISE**0.5])
+    assert harden.values(19) == pytest.approx([start * RISE**0.95])
+    assert [harden.values(step) for step in (20, 21, 40)] == [[math.inf]] * 3
 
 
 def test_a_first_layer_of_real_weights_is_refused():
     with pytest.raises(ValueError, match="first layer's weights must be binary"):
-        Hardening(build("2Conv3-AP2-8Dense3", (1, 6, 6), theta=1.0, binary=False), 0.5, 0.01, 40)
+        hardened(build("2Conv3-AP2-8Dense3", (1, 6, 6), theta=1.0, binary=False))
 
 
 # ---- Runs
@@ -127,12 +136,13 @@ def experiment(folder, *settings):
 
 
 def test_every_iteration_has_its_hardness_and_evaluations_have_signs(tmp_path, monkeypatch):
-    seen, judged, took = [], [], Trainer.took
+    seen, judged, noted = [], [], Trainer.note_iteration
     body, evaluated = BinaryConv2d.forward, []
 
     def watching(self, observed):
-        seen.append((self.progress.step, self.work.hardening.hardness.item(), self.work.hardening))
-        took(self, observed)
+        harden = next(trick for trick in self.work.tricks if isinstance(trick, Harden))
+        seen.append((self.progress.step, harden.hardness.item(), harden))
+        noted(self, observed)
 
     def forward(self, x):
         if self.hardness is not None:
@@ -141,12 +151,12 @@ def test_every_iteration_has_its_hardness_and_evaluations_have_signs(tmp_path, m
                 evaluated.append(torch.equal(body(self, x), self._conv_forward(x, self.signs(), self.bias)))
         return body(self, x)
 
-    monkeypatch.setattr(Trainer, "took", watching)
+    monkeypatch.setattr(Trainer, "note_iteration", watching)
     monkeypatch.setattr(BinaryConv2d, "forward", forward)
     train_run(experiment(tmp_path), tmp_path / "run", Setting())
     assert len(seen) == 12
-    for step, after, hardening in seen:  # written for the next iteration
-        assert after == pytest.approx(hardening.value(step + 1))
+    for step, after, harden in seen:  # written for the next iteration
+        assert after == pytest.approx(harden.values(step + 1)[0])
     assert [math.isinf(after) for _, after, _ in seen] == [False] * 7 + [True] * 5
     assert set(judged) == {True, False}
     assert evaluated
@@ -154,13 +164,13 @@ def test_every_iteration_has_its_hardness_and_evaluations_have_signs(tmp_path, m
 
 
 def test_a_hard_layer_comes_to_rest_and_the_others_go_on(tmp_path, monkeypatch):
-    grads, took = [], Trainer.took
+    grads, noted = [], Trainer.note_iteration
 
     def watching(self, observed):
         grads.append([layer.synapse.weight.grad.abs().max().item() for layer in self.net.layers])
-        took(self, observed)
+        noted(self, observed)
 
-    monkeypatch.setattr(Trainer, "took", watching)
+    monkeypatch.setattr(Trainer, "note_iteration", watching)
     train_run(experiment(tmp_path), tmp_path / "run", Setting())
     assert all(first > 0 for first, *_ in grads[:8])
     assert all(first == 0 for first, *_ in grads[8:])

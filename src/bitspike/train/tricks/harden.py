@@ -9,34 +9,53 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
+from bitspike.data.samples import Images, Samples
 from bitspike.nn import BinaryConv2d, BinaryLinear, SpikingNetwork
+from bitspike.train.config import TrainConfig
+from bitspike.train.tricks.trick import Setup, Trick
 
 STRIDES = 70.0  # root mean square of the latent weights at the start, in steps of Adam's size: room to move
 SPREAD = 0.7  # hardness * weight at the start, root mean square: tanh is nearly straight there
 RISE = 30.0  # that hardness rises by: the weights are then -1 or +1 but for a few
 
 
-class Hardening:
-    """Gives `net`'s first synapse a hardness that is to be `value(step)` before iteration `step`.
+class Harden(Trick):
+    """`train.harden` is the share of all iterations in which the first synapse's weights go from soft to one bit.
 
-    Its latent weights are scaled, which changes no sign.
+    Its latent weights are scaled at the start, which changes no sign.
     """
 
-    def __init__(self, net: SpikingNetwork, share: float, lr: float, iterations: int) -> None:
-        synapse = net.layers[0].synapse
+    name = "harden"
+    fields = ("harden",)
+    lasts_all_epochs = True
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        synapse = setup.net.layers[0].synapse
         if not isinstance(synapse, BinaryConv2d | BinaryLinear) or not synapse.binary:
             raise ValueError("train.harden: the first layer's weights must be binary; set it to 0")
-        self.synapse = synapse
-        self.end = share * iterations
-        size = STRIDES * lr
-        weight = self.synapse.weight
+        self.end = setup.config.harden * setup.iterations
+        size = STRIDES * setup.config.lr
+        weight = synapse.weight
         with torch.no_grad():
             weight.mul_(size / weight.square().mean().sqrt())
         self.start = SPREAD / size
         self.hardness = torch.full((), self.start, dtype=weight.dtype, device=weight.device)
-        self.synapse.hardness = self.hardness
+        synapse.hardness = self.hardness
 
-    def value(self, step: int) -> float:
-        """Rises evenly by factors; infinite from the end on."""
-        return self.start * RISE ** (step / self.end) if step < self.end else math.inf
+    @classmethod
+    def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
+        """Refuse a first layer of real weights, and samples that are no images."""
+        if net.layers[0].synapse.binary and isinstance(samples, Images):
+            return None
+        return "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
+
+    def tensors(self) -> list[Tensor]:
+        """Return the hardness."""
+        return [self.hardness]
+
+    def values(self, step: int) -> list[float]:
+        """Return start * RISE**(step / end), which rises evenly by factors; infinity from the end on."""
+        return [self.start * RISE ** (step / self.end) if step < self.end else math.inf]

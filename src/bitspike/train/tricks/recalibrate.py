@@ -12,8 +12,10 @@ from torch import Tensor
 from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.train.config import TrainConfig
 from bitspike.train.numerics import as_input
 from bitspike.train.seeds import mixed
+from bitspike.train.tricks.trick import Trick
 
 Norm = StepBatchNorm2d | SharedBatchNorm2d
 
@@ -24,16 +26,41 @@ MOMENTUM = 2.0**-24
 MINIBATCH, VALUES = 1024, 25 * 2**20  # samples at most, and numbers of their input
 
 
+class Recalibrate(Trick):
+    """`train.recalibrate` is the number of training samples from which evaluations' batch norm is measured anew.
+
+    Batch norm keeps these statistics: nothing in training reads them.
+    """
+
+    name = "recalibrate"
+    fields = ("recalibrate",)
+
+    @classmethod
+    def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
+        """Refuse a network without batch norm."""
+        if _norms(net):
+            return None
+        return (
+            "train.recalibrate measures batch norm's statistics, but the network has none "
+            "(net.norm is 'none', or no layer is a convolution); set it to 0"
+        )
+
+    def before_evaluation(self) -> None:
+        """Measure the statistics for the weights of now."""
+        setup = self.setup
+        recalibrate(setup.net, setup.samples, setup.config.recalibrate, seed=setup.seed)
+
+
 @torch.no_grad()
 def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int, batch: int | None = None) -> None:
-    """Running mean and variance of every batch norm := the plain average over minibatches, and over steps of time.
+    """Set every batch norm's running mean and variance to the plain average over minibatches and steps of time.
 
     Over `count` of the samples (all, if there are fewer), the same for a seed whenever it is called, in minibatches of
     at most `batch` (1024, fewer of long sequences), as equal as can be, each of equal weight. A minibatch passes as in
     training but without dropout. With statistics a step, each step's mean and unbiased variance count alike; shared
     statistics have one of each. Where it fails, the network is as it was.
     """
-    norms = [module for module in net.modules() if isinstance(module, StepBatchNorm2d | SharedBatchNorm2d)]
+    norms = _norms(net)
     if not norms or not count:
         return
     rows = calibration_rows(len(samples), count, seed).to(samples.labels.device)
@@ -56,8 +83,12 @@ def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int,
             tensor.copy_(value)
 
 
+def _norms(net: SpikingNetwork) -> list[Norm]:
+    return [module for module in net.modules() if isinstance(module, StepBatchNorm2d | SharedBatchNorm2d)]
+
+
 def calibration_rows(samples: int, count: int, seed: int) -> Tensor:
-    """The first `count` rows of one order of all samples, drawn from the run's seed."""
+    """Return the first `count` rows of one order of all samples, drawn from the run's seed."""
     generator = torch.Generator().manual_seed(mixed(seed, "recalibrate"))
     return torch.randperm(samples, generator=generator, device="cpu")[:count]
 
@@ -67,7 +98,7 @@ def _minibatch(samples: Samples) -> int:
 
 
 def _share(moves: int) -> float:
-    """1 - (1 - m)**moves: the sum of the weights that so many moves from 0 give to what they saw."""
+    """Return 1 - (1 - m)**moves: the sum of the weights that so many moves from 0 give to what they saw."""
     return -math.expm1(moves * math.log1p(-MOMENTUM))
 
 
@@ -79,7 +110,7 @@ def _running(norm: Norm) -> list[Tensor]:
 
 @contextmanager
 def _gathering(net: SpikingNetwork, norms: Sequence[Norm]) -> Iterator[None]:
-    """Batch norms in training mode with `MOMENTUM`, all else in evaluation mode; then as it was, counts of batches too.
+    """Put batch norms in training mode with `MOMENTUM` and all else in evaluation mode; then put all back.
 
     Training goes on from the count as if nothing had passed; only the running statistics are others.
     """

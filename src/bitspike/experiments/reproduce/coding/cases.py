@@ -7,8 +7,32 @@ the default here and `loss="sum"` is one option away.
 
 from __future__ import annotations
 
-from bitspike.experiments.reproduce.coding.train import Case
-from bitspike.schedules import Constant, Relax
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bitspike.nn.initial import Init
+from bitspike.nn.neurons import SurrogateCenter
+from bitspike.schedules import Constant, Relax, Schedule
+
+LEARNING_RATE = 1e-3  # the appendix' table of the temporal coding task
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One panel of the figure: a network, its thresholds and how its error is taken over time."""
+
+    name: str
+    title: str
+    binary: bool
+    beta: float
+    theta: Schedule
+    source: str
+    surrogate_center: SurrogateCenter = "initial"
+    init: Init = "torch"
+    loss: Literal["mean", "sum"] = "mean"  # over time; the mean is the sum at a hundredth of the learning rate
+    learning_rate: float = LEARNING_RATE
+
 
 _TABLE = "appendix, table of the temporal coding task"
 
@@ -91,3 +115,12 @@ CASES: dict[str, Case] = {
 }
 
 DEFAULT = ("float32", "theta1", "theta50", "annealed", "annealed-released", "annealed-25", "fixed-25")
+
+
+def select_cases(names: Sequence[str] | None, loss: Literal["mean", "sum"]) -> list[Case]:
+    """Return the named cases (default: the paper's and ours), with the error summed or averaged over time."""
+    chosen = list(names or DEFAULT)
+    for name in chosen:
+        if name not in CASES:
+            raise ValueError(f"reproduce coding: no case is named {name!r}; known: {', '.join(CASES)}")
+    return [replace(CASES[name], loss=loss) for name in dict.fromkeys(chosen)]

@@ -1,109 +1,81 @@
-"""The table of `reproduce static` as text: from what summary.json holds to GitHub's tables, paper beside ours."""
+"""The MNIST and FashionMNIST table of the paper, and the ablations of its annealed cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
-FAR = 2.0  # sigmas: further off asks for an explanation
-HEADING = (
-    f"Test accuracy in percent. Sigma is a sample sigma over trials; *away* is (our mean - the paper's) / the paper's "
-    f"sigma, bold beyond {FAR:g}. Protocol `paper` reports the best test epoch of each trial, `holdout` the test "
-    "accuracy of the epoch that validation samples chose, where nothing else is said below. Dead: share of each "
-    "layer's neurons that never fire on the test set."
+from bitspike.experiments.reproduce.tables.table import Ablation, PaperTable
+
+if TYPE_CHECKING:
+    from bitspike.experiments.schema import Experiment, Threshold
+
+
+def _thresholds(end: Literal["start", "stop"]) -> Callable[[Experiment], list[str]]:
+    """Return settings that hold every annealed threshold at one of its ends."""
+
+    def held(theta: Threshold) -> float:
+        return theta if isinstance(theta, float) else float(getattr(theta, end))
+
+    def settings(spec: Experiment) -> list[str]:
+        theta = spec.net.theta
+        return [f"net.theta={[held(each) for each in theta] if isinstance(theta, list) else held(theta)}"]
+
+    return settings
+
+
+def _times_steps(spec: Experiment) -> list[str]:
+    """Return the learning rate at which SGD steps as far as with a loss summed over T; Adam's step does not change.
+
+    It is rounded to 12 digits: a product in binary is not the number that a person would write.
+    """
+    return [f"train.lr={spec.train.lr * spec.net.steps:.12g}"] if spec.train.optimizer == "sgd" else []
+
+
+_ABLATIONS = (
+    Ablation(
+        "moving",
+        "the surrogate moves with theta, as in the released code, instead of staying at theta_0",
+        lambda spec: ["net.surrogate_center=current"],
+    ),
+    Ablation("at-inf", "thresholds are theta_inf from the start", _thresholds("stop")),
+    Ablation("at-0", "thresholds stay at theta_0", _thresholds("start")),
+    Ablation(
+        "pooled",
+        "batch norm takes its statistics over all time steps instead of each step's",
+        lambda spec: ["net.norm=shared"],
+    ),
+    Ablation(
+        "recalibrated",
+        "batch norm's statistics are measured again, on 5120 training samples, before each evaluation",
+        lambda spec: ["train.recalibrate=5120"],
+    ),
+    Ablation(
+        "loss-not-over-T", "the loss is not divided by T (SGD: the learning rate is T times larger)", _times_steps
+    ),
+    Ablation("adam", "Adam instead of SGD, at the same rate", lambda spec: ["train.optimizer=adam"]),
+    Ablation("no-dropout", "nothing is dropped", lambda spec: ["net.dropout=0"]),
+    Ablation(
+        "moving-no-dropout",
+        "the surrogate moves with theta, and nothing is dropped",
+        lambda spec: ["net.surrogate_center=current", "net.dropout=0"],
+    ),
+    Ablation(
+        "torch-init",
+        "weights start as PyTorch draws them, as the text says, instead of the released code's smaller ones",
+        lambda spec: ["net.init=torch"],
+    ),
+    Ablation(
+        "weight-clip",
+        "every parameter is held in [-1, 1], as in the theta = 1 cells",
+        lambda spec: ["train.weight_clip=1.0"],
+    ),
 )
-ABLATION_HEADING = (
-    "Ablations of the annealed cells: the best accuracy that each seed reaches, and the annealed cell's with the same "
-    "seed after as many epochs (on test samples under `paper`, on validation samples under `holdout`)."
+
+STATIC = PaperTable(
+    name="static",
+    title="The MNIST and FashionMNIST table",
+    about="static data",
+    tasks=("mnist", "fashion"),
+    ablations={each.name: each for each in _ABLATIONS},
 )
-
-
-def far(cell: Mapping[str, Any]) -> bool:
-    """Our mean is more than FAR of the paper's sigmas from the paper's."""
-    away = cell["away"]
-    return away is not None and away["sigmas"] is not None and abs(away["sigmas"]) > FAR
-
-
-def number(value: float | None, form: str = ".2f") -> str:
-    """A figure, or a dash where there is none."""
-    return "-" if value is None else format(value, form)
-
-
-def span(values: Sequence[float]) -> str:
-    """`50`, or `48-50` where they differ."""
-    low, high = min(values), max(values)
-    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
-
-
-def rows_of(tree: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Protocol, task, cell and its values, in order."""
-    for protocol, tasks in tree.items():
-        for task, cells in tasks.items():
-            for name, cell in cells.items():
-                yield protocol, task, name, cell
-
-
-def table(summary: Mapping[str, Any]) -> str:
-    """Markdown: cells beside the paper's figures, then what each ablation changes."""
-    lines = [
-        HEADING,
-        "",
-        "| protocol | cell | paper best | mean | sigma | ours best | mean | sigma | away | trials | epochs | dead, % |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
-    ]
-    for protocol, task, name, cell in rows_of(summary["cells"]):
-        paper = cell["paper"] or {}
-        away = number(cell["away"]["sigmas"] if cell["away"] else None, "+.1f")
-        figures = [number(paper.get(key)) for key in ("best", "mean", "sigma")]
-        figures += [number(cell[key]) for key in ("best", "mean", "sigma")]
-        figures += [f"**{away}**" if far(cell) else away, str(cell["trials"]), span(cell["epochs"]), dead_shares(cell)]
-        lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
-    lines += _ablations(summary["ablations"])
-    lines += ["", *(f"- {remark}" for remark in remarks(summary))]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def dead_shares(cell: Mapping[str, Any]) -> str:
-    """Of every layer, in percent."""
-    return "-" if cell["dead"] is None else " ".join(f"{100 * share:.0f}" for share in cell["dead"].values())
-
-
-def _ablations(tree: Mapping[str, Any]) -> list[str]:
-    if not tree:
-        return []
-    lines = [
-        "",
-        ABLATION_HEADING,
-        "",
-        "| protocol | ablation | annealed | changed | difference | by seed | epochs | what changes |",
-        "|---|---|--:|--:|--:|---|--:|---|",
-    ]
-    for protocol, task, name, found in rows_of(tree):
-        by_seed = ", ".join(f"{value:+.2f}" for value in found["differences"])
-        means = [sum(found[key]) / len(found[key]) for key in ("base", "here")]
-        figures = [*(f"{mean:.2f}" for mean in means), f"{found['mean_difference']:+.2f}", by_seed]
-        also = f"; **and also** {'; '.join(found['also'])}" if found["also"] else ""
-        figures += [span(found["epochs"]), f"{found['sentence']}: `{' '.join(found['settings'])}`{also}"]
-        lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
-    return lines
-
-
-def remarks(summary: Mapping[str, Any]) -> list[str]:
-    """What a reader of the numbers must know: other settings than the preset's, other epochs, runs that broke off."""
-    unlike: dict[str, list[str]] = {}
-    others = []
-    for protocol, task, name, cell in rows_of(summary["cells"]):
-        where = f"{protocol} {task}/{name}"
-        known = summary["ablations"].get(protocol, {}).get(task, {}).get(name)
-        if cell["unlike_preset"] and known is None:
-            unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
-        if "last epoch" in cell["accuracy_of"]:
-            others.append(f"{where}: the last epoch counts, whatever its accuracy")
-        if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
-            others.append(f"{where}: trials of {span(cell['epochs'])} epochs are averaged")
-        others += [
-            f"{where}: seed {seed} ended in {ending!r}"
-            for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)
-            if ending not in ("epochs", "patience")
-        ]
-    return [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others

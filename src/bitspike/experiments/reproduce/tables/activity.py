@@ -1,4 +1,4 @@
-"""How a cell's best network fires on test samples, measured once and kept in the cell's activity.json."""
+"""How a cell's best network fires on test samples: measured once, and kept in the cell's activity.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from bitspike.analysis.activity import LayerActivity, as_layer, measure_activity
 from bitspike.data.datasets import open_dataset
 from bitspike.experiments.assembly import Setting
-from bitspike.experiments.reproduce.static.results import Result, Trial
+from bitspike.experiments.reproduce.tables.results import Result, Trial
 from bitspike.experiments.saved import load_run
 from bitspike.files import digest, write_text
 from bitspike.train.evaluation import evaluation_batch
@@ -26,18 +26,18 @@ BINS = 50
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Of the network whose weights have the checksum `weights`, on `samples` samples shown for `steps`."""
+    """How the network of a trial fires, on `samples` samples of `steps` time steps."""
 
-    trial: str
-    weights: str
-    asked: int
+    trial: str  # the name of its folder
+    weights: str  # their checksum
+    asked: int  # the most samples that were wanted
     samples: int
     steps: int
     layers: list[LayerActivity]
 
 
-def activity_of(result: Result, setting: Setting) -> Activity | None:
-    """Of the cell's best trial: read if it was measured before, else measured now; None where there is no network."""
+def activity_of(result: Result, options: Setting) -> Activity | None:
+    """Return the activity of the cell's best trial, as kept or measured now; None where there is no network."""
     best = result.best_trial()
     if best is None:
         return None
@@ -46,13 +46,13 @@ def activity_of(result: Result, setting: Setting) -> Activity | None:
     before = _read(kept)
     if before is not None and (before.trial, before.weights, before.asked) == (best.folder.name, weights, SAMPLES):
         return before
-    measured = _measure(best, weights, setting)
+    measured = _measure(best, weights, options)
     write_text(kept, json.dumps(asdict(measured)) + "\n")
     return measured
 
 
 def _read(path: Path) -> Activity | None:
-    """What was measured before; a file that is damaged is made again."""
+    """Return what was measured before; None if there is no file, or a damaged one, which is made again."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         layers = [as_layer(layer) for layer in values["layers"]]
@@ -63,21 +63,23 @@ def _read(path: Path) -> Activity | None:
         return None
 
 
-def _measure(trial: Trial, weights: str, setting: Setting) -> Activity:
+def _measure(trial: Trial, weights: str, options: Setting) -> Activity:
+    """Run the trial's best network on the first test samples."""
     spec = trial.spec
-    data = open_dataset(spec.data, root=setting.data_root, progress=setting.progress, seed=spec.seed)
-    net = load_run(trial.folder, device=setting.device)
+    data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
+    net = load_run(trial.folder, device=options.device)
     dtype = next(net.parameters()).dtype
+    steps = data.test.steps or net.steps  # of a sequence, or of an image that is shown
     samples = min(SAMPLES, len(data.test))
-    chosen = data.test.select(torch.arange(samples, device="cpu")).to(setting.device)
+    chosen = data.test.select(torch.arange(samples, device="cpu")).to(options.device)
     size = evaluation_batch(spec.train.evaluate_batch, chosen)
-    tick = setting.progress(f"spikes of {spec.name}", -(-samples // size))
+    tick = options.progress(f"spikes of {spec.name}", -(-samples // size))
 
     def batches() -> Iterator[Tensor]:
-        for rows in torch.arange(samples, device=setting.device).split(size):
+        for rows in torch.arange(samples, device=options.device).split(size):
             yield as_input(chosen.batch(rows)[0], dtype)
             tick()
 
-    with reproducible(spec.train.precision), cast(spec.train.precision, setting.device):
-        layers = measure_activity(net, batches(), steps=net.steps, bins=BINS)
-    return Activity(trial.folder.name, weights, SAMPLES, samples, net.steps, layers)
+    with reproducible(spec.train.precision), cast(spec.train.precision, options.device):
+        layers = measure_activity(net, batches(), steps=steps, bins=BINS)
+    return Activity(trial.folder.name, weights, SAMPLES, samples, steps, layers)

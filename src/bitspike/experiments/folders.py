@@ -1,0 +1,129 @@
+"""A run's folder before training: what it may hold, who may use it, and what is written when training begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from bitspike.data.datasets import own_edition
+from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.provenance import versions
+from bitspike.experiments.saved import is_run
+from bitspike.experiments.schema import Experiment, as_toml, read_experiment
+from bitspike.files import locked, require_folder, write_text
+from bitspike.train.loop import Trainer
+from bitspike.train.run_folder import RunFolder, trial_folders
+from bitspike.train.world import World
+
+
+def resumable(out: Path) -> bool:
+    """Tell whether `out`, or a trial in it, is complete or has a checkpoint to go on from."""
+    return bool(complete(out)) or any(RunFolder(each).last.is_file() for each in (out, *trial_folders(out)))
+
+
+def complete(out: Path) -> list[Path]:
+    """Return the runs in `out` that have ended: `out` itself, or trials in it."""
+    return [each for each in (out, *trial_folders(out)) if is_run(each) and RunFolder(each).summary.is_file()]
+
+
+def locked_folder(folder: RunFolder, world: World) -> AbstractContextManager[None]:
+    """Keep other commands out of the folder until the run ends; the first process does so for all."""
+
+    def busy() -> None:
+        raise ValueError(f"{folder.path} is in use by another process; wait for it, or choose another --out")
+
+    return locked(folder.lock, busy) if world.first else nullcontext()
+
+
+def prepare_folder(spec: Experiment, folder: RunFolder, options: Setting, world: World) -> dict[str, Any] | None:
+    """Make the folder ready for a run of `spec`; return the summary if that run is complete already.
+
+    Raise a ValueError if the folder holds something else, or a run that `options` do not allow to go on with.
+    """
+    require_folder(folder.path, "choose another --out", written=False)
+    there = folder.experiment.is_file()
+    strange = folder.path.is_dir() and set(folder.path.iterdir()) - {folder.lock, *folder.partial()}
+    if strange and not there and world.first:
+        if (folder.path / "trial-0").is_dir():
+            raise ValueError(f"{folder.path} holds trials; give --trials to go on with them, or choose another --out")
+        raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
+    if there and not options.resume:
+        raise ValueError(f"{folder.path} holds a run already; add --resume to go on with it, or choose another --out")
+    if there and (done := _complete_run(spec, folder)) is not None:
+        if int(done["epochs"]) > spec.train.epochs:
+            options.listener.note(f"{folder.path} is complete, after {done['epochs']} epochs, and is shown as it is")
+        return done
+    if world.first:
+        require_folder(folder.path, "choose another --out")
+    return None
+
+
+def _complete_run(spec: Experiment, folder: RunFolder) -> dict[str, Any] | None:
+    """Return the summary of the run in the folder if nothing is left to do; raise if it is not a run of `spec`."""
+    before = read_experiment(folder.experiment)
+    changed = differences(before, spec)
+    if changed:
+        raise ValueError(
+            f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; choose another --out, "
+            "or repeat the --set it was made with"
+        )
+    done = folder.read_summary(sealed=True)
+    if done is None:
+        return None
+    if not _may_go_on(done, before, spec):
+        _require_its_data(done, spec, folder)
+        return done
+    if not folder.last.is_file():
+        raise ValueError(
+            f"{folder.path} is complete after {done['epochs']} epochs and cannot go on, as its {folder.last.name} "
+            "is gone; choose another --out"
+        )
+    return None
+
+
+def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) -> bool:
+    """Tell whether a complete run has more to do: it now may take more epochs, or wait longer for a better one."""
+    if done["ended"] == "patience":
+        longer = spec.train.patience is None or spec.train.patience > (before.train.patience or 0)
+        return longer and int(done["epochs"]) < spec.train.epochs
+    return done["ended"] == "epochs" and int(done["epochs"]) < spec.train.epochs
+
+
+def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder) -> None:
+    """Raise if a complete run was made on other files than the user's own are now; their checksums tell.
+
+    Without its files a complete run can still be shown.
+    """
+    files = [file for file in (spec.data.file, spec.data.test_file) if file is not None]
+    if not files or not all(file.is_file() for file in files):
+        return
+    if (found := own_edition(spec.data)) != done.get("edition"):
+        raise ValueError(
+            f"{folder.path} holds another experiment: it was made on {done.get('edition')}, but "
+            f"{' and '.join(map(str, files))} hold {found}; put the old data back, or choose another --out"
+        )
+
+
+def write_experiment(spec: Experiment, trainer: Trainer, world: World, above: RunFolder | None) -> None:
+    """Write down what is about to be trained, and remove what is no longer true.
+
+    Call it as late as possible: a run that could not begin leaves nothing. `above` is the folder of the trials that
+    the run belongs to.
+    """
+    folder = trainer.folder
+    world.wait()
+    if not world.first:
+        return
+    for left in folder.partial():
+        left.unlink(missing_ok=True)
+    folder.summary.unlink(missing_ok=True)  # a run that goes on is not complete
+    if above is not None:  # nor are the trials of which it is one
+        above.summary.unlink(missing_ok=True)
+    if not trainer.progress.best_epoch:  # the network of an epoch that is not in the run
+        folder.best.unlink(missing_ok=True)
+    for left in folder.events() if not trainer.progress.step else ():
+        left.unlink(missing_ok=True)
+    heading = f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"
+    write_text(folder.experiment, as_toml(spec, heading))

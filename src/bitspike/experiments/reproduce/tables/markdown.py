@@ -1,0 +1,110 @@
+"""A table as Markdown: from what summary.json holds to rows with the paper's figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+FAR = 2.0  # sigmas: further off asks for an explanation
+HEADING = (
+    f"Test accuracy in percent. Sigma is a sample sigma over trials; *away* is (our mean - the paper's) / the paper's "
+    f"sigma, bold beyond {FAR:g}. Protocol `paper` reports the best test epoch of each trial, `holdout` the test "
+    "accuracy of the epoch that validation samples chose, where nothing else is said below. Dead: share of each "
+    "layer's neurons that never fire on the test set."
+)
+ABLATION_HEADING = (
+    "Ablations of the annealed cells: the best accuracy that each seed reaches, and the annealed cell's with the same "
+    "seed after as many epochs (on test samples under `paper`, on validation samples under `holdout`)."
+)
+
+
+def far(cell: Mapping[str, Any]) -> bool:
+    """Tell whether our mean is more than FAR of the paper's sigmas from the paper's."""
+    away = cell["away"]
+    return away is not None and away["sigmas"] is not None and abs(away["sigmas"]) > FAR
+
+
+def number(value: float | None, form: str = ".2f") -> str:
+    """Return a figure as text, or a dash where there is none."""
+    return "-" if value is None else format(value, form)
+
+
+def span(values: Sequence[float]) -> str:
+    """Return the range of values as text: `50`, or `48-50` where they differ."""
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
+
+
+def rows_of(tree: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Give protocol, task, name and values of each cell, in order."""
+    for protocol, tasks in tree.items():
+        for task, cells in tasks.items():
+            for name, cell in cells.items():
+                yield protocol, task, name, cell
+
+
+def markdown(summary: Mapping[str, Any]) -> str:
+    """Return the cells beside the paper's figures, then what each ablation changes, then remarks."""
+    lines = [
+        HEADING,
+        "",
+        "| protocol | cell | paper best | mean | sigma | ours best | mean | sigma | away | trials | epochs | dead, % |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for protocol, task, name, cell in rows_of(summary["cells"]):
+        paper = cell["paper"] or {}
+        away = number(cell["away"]["sigmas"] if cell["away"] else None, "+.1f")
+        figures = [number(paper.get(key)) for key in ("best", "mean", "sigma")]
+        figures += [number(cell[key]) for key in ("best", "mean", "sigma")]
+        figures += [f"**{away}**" if far(cell) else away, str(cell["trials"]), span(cell["epochs"]), dead_shares(cell)]
+        lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
+    lines += _ablations(summary["ablations"])
+    lines += ["", *(f"- {remark}" for remark in remarks(summary))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def dead_shares(cell: Mapping[str, Any]) -> str:
+    """Return the share of dead neurons of every layer, in percent."""
+    return "-" if cell["dead"] is None else " ".join(f"{100 * share:.0f}" for share in cell["dead"].values())
+
+
+def _ablations(tree: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the second table: what each ablation changes."""
+    if not tree:
+        return []
+    lines = [
+        "",
+        ABLATION_HEADING,
+        "",
+        "| protocol | ablation | annealed | changed | difference | by seed | epochs | what changes |",
+        "|---|---|--:|--:|--:|---|--:|---|",
+    ]
+    for protocol, task, name, found in rows_of(tree):
+        by_seed = ", ".join(f"{value:+.2f}" for value in found["differences"])
+        means = [sum(found[key]) / len(found[key]) for key in ("base", "here")]
+        figures = [*(f"{mean:.2f}" for mean in means), f"{found['mean_difference']:+.2f}", by_seed]
+        also = f"; **and also** {'; '.join(found['also'])}" if found["also"] else ""
+        figures += [span(found["epochs"]), f"{found['sentence']}: `{' '.join(found['settings'])}`{also}"]
+        lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
+    return lines
+
+
+def remarks(summary: Mapping[str, Any]) -> list[str]:
+    """List what a reader of the numbers must know: settings unlike the preset's, other epochs, runs that broke off."""
+    unlike: dict[str, list[str]] = {}
+    others = []
+    for protocol, task, name, cell in rows_of(summary["cells"]):
+        where = f"{protocol} {task}/{name}"
+        known = summary["ablations"].get(protocol, {}).get(task, {}).get(name)
+        if cell["unlike_preset"] and known is None:
+            unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
+        if "last epoch" in cell["accuracy_of"]:
+            others.append(f"{where}: the last epoch counts, whatever its accuracy")
+        if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
+            others.append(f"{where}: trials of {span(cell['epochs'])} epochs are averaged")
+        others += [
+            f"{where}: seed {seed} ended in {ending!r}"
+            for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)
+            if ending not in ("epochs", "patience")
+        ]
+    return [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others

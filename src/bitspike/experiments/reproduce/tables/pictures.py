@@ -1,0 +1,55 @@
+"""What the pictures of a table show: accuracy over epochs, loss beside the threshold, and how neurons fire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bitspike.analysis.static_figures import Descent, Fired, Group, Line
+from bitspike.experiments.reproduce.tables.activity import Activity
+from bitspike.experiments.reproduce.tables.results import Key, Result
+from bitspike.experiments.reproduce.tables.table import BASE, PROTOCOLS, PaperTable
+
+
+def panels(table: PaperTable, results: Mapping[Key, Result], activity: Mapping[Key, Activity | None]) -> list[Group]:
+    """Return a row of panels for each task under each protocol."""
+    groups = []
+    for protocol, task in ((protocol, task) for protocol in PROTOCOLS for task in table.tasks):
+        cells = {name: each for (p, t, name), each in results.items() if (p, t) == (protocol, task)}
+        if not cells:
+            continue
+        some = next(iter(cells.values()))
+        lines = {name: _line(each) for name, each in cells.items()}
+        base = cells.get(BASE)
+        fired = {name: found for name in cells if (found := activity.get((protocol, task, name))) is not None}
+        groups.append(
+            Group(
+                title=f"{some.trials[0].summary['data']}, {protocol}",
+                accuracy_on="test" if protocol == "paper" else "validation",
+                variants=[line for name, line in lines.items() if cells[name].is_variant],
+                ablations=[line for name, line in lines.items() if name == BASE or not cells[name].is_variant],
+                descent=_descent(base) if base and any(trial.rows for trial in base.trials) else None,
+                activity={name: Fired(found.layers, found.steps) for name, found in fired.items()},
+            )
+        )
+    return groups
+
+
+def _line(result: Result) -> Line:
+    """Return the accuracy of a cell's trials over epochs."""
+    paper = result.trials[0].summary["paper"]
+    return Line(result.name, [t.accuracies() for t in result.trials if t.rows], paper["mean"] if paper else None)
+
+
+def _descent(base: Result) -> Descent:
+    """Return the training loss of the annealed trials over iterations, and the last layer's threshold."""
+    trials = [trial for trial in base.trials if trial.rows]
+    last = max(trial.rows[-1]["step"] for trial in trials)
+    first = trials[0]
+    theta = first.spec.net.schedules(len(first.rows[0]["theta"]))[-1]
+    steps = sorted({round(last ** (i / 200)) for i in range(201)})  # evenly spread on a logarithmic axis
+    return Descent(
+        [[row["step"] for row in trial.rows] for trial in trials],
+        [[row["train_loss"] for row in trial.rows] for trial in trials],
+        steps,
+        [theta(step) for step in steps],
+    )

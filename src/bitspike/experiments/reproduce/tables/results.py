@@ -1,0 +1,94 @@
+"""What the cells of a table came to: their complete trials, read from their folders."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bitspike.experiments.reproduce.tables.table import BEST, PROTOCOLS, VARIANTS, PaperTable
+from bitspike.experiments.schema import Experiment, read_experiment
+from bitspike.train.run_folder import Row, RunFolder, trial_folders
+
+Key = tuple[str, str, str]  # protocol, task, cell
+# What is read of a run's summary.json.
+READ = (
+    *("experiment", "data", "edition", "protocol", "seed", "accuracy", "accuracy_of", "paper", "epochs"),
+    *("best_epoch", "ended", "spikes", "dead", "unlike_preset", "warnings", "command", "versions", "seconds"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A complete run: its folder, what its summary.json says, and one row for each epoch."""
+
+    folder: Path
+    spec: Experiment
+    summary: dict[str, Any]
+    rows: list[Row]
+
+    @property
+    def chosen_on(self) -> str:
+        """The samples that every epoch was judged by: "test" or "valid"."""
+        return "test" if self.summary["protocol"] == "paper" else "valid"
+
+    def accuracies(self) -> list[float]:
+        """Return the accuracy of each epoch in percent, on the samples that the best epoch is chosen by."""
+        return [100 * row[f"{self.chosen_on}_accuracy"] for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The complete trials of one cell, at least one."""
+
+    protocol: str
+    task: str
+    name: str
+    folder: Path
+    trials: list[Trial]
+
+    @property
+    def is_variant(self) -> bool:
+        """Tell whether the cell is a row of the table, not an ablation."""
+        return self.name in (*VARIANTS, BEST)
+
+    def accuracies(self) -> list[float | None]:
+        """Return each trial's test accuracy in percent; None where a trial ended before its first epoch."""
+        found = (trial.summary["accuracy"] for trial in self.trials)
+        return [None if accuracy is None else 100 * accuracy for accuracy in found]
+
+    def best_trial(self) -> Trial | None:
+        """Return the trial whose chosen epoch is the most accurate; None where no trial has an epoch."""
+        able = [trial for trial in self.trials if trial.rows and RunFolder(trial.folder).best.is_file()]
+        return max(able, key=lambda trial: trial.accuracies()[trial.summary["best_epoch"] - 1], default=None)
+
+
+def read_results(table: PaperTable, out: Path) -> list[Result]:
+    """Return all cells in `out` that have a complete trial, in the table's order, whenever they were asked for."""
+    found = []
+    for protocol in PROTOCOLS:
+        for task in table.tasks:
+            for name in table.rows:
+                folder = out / protocol / task / name
+                if trials := _read_trials(folder):
+                    found.append(Result(protocol, task, name, folder, trials))
+    return found
+
+
+def _read_trials(folder: Path) -> list[Trial]:
+    trials = []
+    for path in trial_folders(folder):
+        files = RunFolder(path)
+        if (summary := files.read_summary()) is not None:
+            if missing := [key for key in READ if key not in summary]:
+                raise ValueError(f"{path / 'summary.json'} lacks {missing[0]!r}: not the summary of a whole run")
+            trials.append(Trial(path, read_experiment(files.experiment), summary, _read_rows(files.metrics)))
+    return trials
+
+
+def _read_rows(path: Path) -> list[Row]:
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a row of JSON a line: {error}") from None

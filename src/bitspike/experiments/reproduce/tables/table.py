@@ -1,0 +1,44 @@
+"""A table of the paper that is made of presets: its tasks, its rows, and ablations of its last row.
+
+Nothing here loads torch or pydantic, so that the command line can offer the tables at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from bitspike.experiments.schema import Experiment
+
+Protocol = Literal["paper", "holdout"]
+PROTOCOLS: tuple[Protocol, ...] = ("paper", "holdout")
+VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's rows: those of presets.py, which needs pydantic
+BEST = "best"  # a row beside the paper's, trained when asked for
+BASE = "annealed"  # the row that ablations change
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """One change of the annealed row."""
+
+    name: str
+    sentence: str  # what changes, in words
+    settings: Callable[[Experiment], list[str]]  # the `--set` settings that make it; none where it does not apply
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table of the paper: `bitspike reproduce NAME` trains all its cells and compares them with it."""
+
+    name: str
+    title: str  # for help: which table it is
+    about: str  # for summary.json: which data it is on
+    tasks: tuple[str, ...]  # the presets' tasks, in order
+    ablations: Mapping[str, Ablation] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The names of all cells that a task may have, in order."""
+        return (*VARIANTS, BEST, *self.ablations)

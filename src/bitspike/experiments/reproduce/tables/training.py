@@ -1,0 +1,81 @@
+"""Train the cells of a table, one after the other; what is complete already is left as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.reproduce.tables.plan import Cell
+from bitspike.experiments.reproduce.tables.report import write_report
+from bitspike.experiments.reproduce.tables.results import read_results
+from bitspike.experiments.reproduce.tables.table import PaperTable
+from bitspike.experiments.runs import train_trials
+from bitspike.experiments.schema import Experiment, read_experiment
+
+
+def train_table(
+    table: PaperTable, cells: Sequence[Cell], out: Path, options_for: Callable[[Cell], AbstractContextManager[Setting]]
+) -> bool:
+    """Train the cells that are not complete, and write the report again after each; return False if interrupted.
+
+    `options_for` gives a cell's options while that cell trains.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError(f"reproduce {table.name} trains in one process, but torchrun started several; run it without")
+    require_same_experiments(cells, out)
+    read_results(table, out)  # what cannot be read must not end the command after hours of training
+    return train_cells(cells, out, options_for, lambda options: write_report(table, out, options))
+
+
+def train_cells(
+    cells: Sequence[Cell],
+    out: Path,
+    options_for: Callable[[Cell], AbstractContextManager[Setting]],
+    after: Callable[[Setting], object] = lambda options: None,
+) -> bool:
+    """Train the cells that are not complete, in order; return False if interrupted. The same call goes on then.
+
+    `after` is called after each cell in which something was trained. On a GPU a cell's trials are trained side by side.
+    """
+    for cell in cells:
+        with options_for(cell) as options:
+            begun: list[Path] = []
+            watched = replace(options, resume=True, started=_noting(options, begun))
+            together = options.device.type == "cuda" and cell.trials > 1
+            if train_trials(cell.spec, cell.folder(out), cell.trials, watched, together=together) is None:
+                return False
+            if begun:
+                after(options)
+            if options.listener.interrupted() and cell is not cells[-1]:
+                return False
+    return True
+
+
+def require_same_experiments(cells: Sequence[Cell], out: Path) -> None:
+    """Raise before anything trains if a cell's folder holds runs of another experiment."""
+    for cell in cells:
+        for trial in range(cell.trials):
+            made = cell.folder(out) / f"trial-{trial}" / "experiment.toml"
+            if not made.is_file():
+                continue
+            asked = cell.spec.model_copy(update={"seed": cell.spec.seed + trial})
+            if changed := differences(read_experiment(made), asked):
+                raise ValueError(
+                    f"{made.parent} holds another experiment: {'; '.join(changed[:4])}; choose another --out, "
+                    "or repeat the --set it was made with"
+                )
+
+
+def _noting(options: Setting, begun: list[Path]) -> Callable[..., object]:
+    """Return what is called when a run starts: it adds the run's folder to `begun`, and tells the user."""
+
+    def started(spec: Experiment, data: Any, net: Any, out: Path) -> None:
+        begun.append(out)
+        options.started(spec, data, net, out)
+
+    return started

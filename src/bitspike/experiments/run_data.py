@@ -1,0 +1,50 @@
+"""What a run learns from: its dataset, and the splits of it on the run's device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bitspike.data.samples import Dataset, Samples
+from bitspike.experiments.assembly import Setting, Split, splits
+from bitspike.experiments.schema import Experiment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunData:
+    """A dataset, and its training, validation and test samples on the device."""
+
+    dataset: Dataset
+    splits: Mapping[Split, Samples]
+
+    @classmethod
+    def on_device(cls, spec: Experiment, dataset: Dataset, options: Setting) -> RunData:
+        """Split the dataset as the experiment says, and copy the samples to the device."""
+        return cls(dataset, {name: samples.to(options.device) for name, samples in splits(spec, dataset).items()})
+
+    @property
+    def train(self) -> Samples:
+        """The samples that the network is trained on."""
+        return self.splits["train"]
+
+    @property
+    def test(self) -> Samples:
+        """The samples that the result is measured on."""
+        return self.splits["test"]
+
+    def judges(self, spec: Experiment) -> Samples:
+        """Return the samples that epochs are judged by: those held out, or with protocol `paper` the test set."""
+        return self.splits["test" if spec.train.protocol == "paper" else "valid"]
+
+    def one_class_warning(self, spec: Experiment) -> str | None:
+        """Return a warning if all labels are the same, which makes accuracy meaningless."""
+        if spec.train.loss == "trace":
+            return None
+        for title, samples in (("training", self.train), ("test", self.test)):
+            labels = samples.labels.unique().tolist()
+            if len(labels) == 1:
+                return (
+                    f"all {len(samples):,} {title} samples of {self.dataset.title} are of one class, label "
+                    f"{labels[0]}: accuracy says nothing; look at the file's labels"
+                )
+        return None

@@ -1,0 +1,149 @@
+"""What summary.json says of a run, and of several trials."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bitspike.data.samples import Dataset, Samples
+from bitspike.experiments.assembly import SAME_NUMBERS, Setting, differences
+from bitspike.experiments.presets import preset, preset_names
+from bitspike.experiments.provenance import peak_memory_mb, versions
+from bitspike.experiments.run_data import RunData
+from bitspike.experiments.schema import Experiment, as_values
+from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
+from bitspike.train.loop import Trainer
+from bitspike.train.numerics import cast
+from bitspike.train.run_folder import sealed
+from bitspike.train.world import World
+
+
+def summarize_run(
+    spec: Experiment,
+    data: RunData,
+    trainer: Trainer,
+    ended: str,
+    options: Setting,
+    world: World,
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Test the best network of a run that has `ended`, write summary.json and return what it holds.
+
+    `more` is added to it.
+    """
+    progress, dataset = trainer.progress, data.dataset
+    world.wait()
+    began = time.perf_counter()
+    result = _test_best(spec, trainer, data.test, options, world) if progress.best_epoch else None
+    names = trainer.net.neuron_names()
+    summary: dict[str, Any] = {
+        "experiment": spec.name,
+        "data": dataset.title,
+        "edition": dataset.edition,
+        "protocol": spec.train.protocol,
+        "accuracy": result.accuracy if result else None,
+        "accuracy_of": f"test set, {_chosen_epoch(spec)}",
+        "best_epoch": progress.best_epoch,
+        f"{trainer.chosen_on}_accuracy": progress.best_accuracy if result else None,
+        "test_loss": result.loss if result else None,
+        "epochs": progress.epoch,
+        "steps": progress.step,
+        "ended": ended,
+        "warnings": progress.warnings,
+        "dead": dict(zip(names, result.dead, strict=True)) if result else None,
+        "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
+        "unanswered": result.unanswered if result else None,
+        "theta": trainer.annealing.thresholds(),
+        "samples": {"train": len(trainer.samples), trainer.chosen_on: len(trainer.chooser), "test": len(data.test)},
+        "samples_sha256": dict(trainer.origin.samples),
+        "parameters": sum(p.numel() for p in trainer.net.parameters()),
+        "seed": spec.seed,
+        "paper": as_values(spec.paper) if spec.paper else None,
+        "unlike_preset": unlike_preset(spec, dataset),
+        "command": options.command,
+        "versions": versions(),
+        "device": str(options.device),
+        "processes": world.size,
+        "graph": trainer.graph,
+        "seconds": round(progress.seconds, 3),
+        "test_seconds": round(time.perf_counter() - began, 3),
+        "peak_memory_mb": peak_memory_mb(options.device),
+        **(more or {}),
+    }
+    summary = sealed(summary)
+    if world.first:
+        trainer.folder.write_summary(summary)
+    return summary
+
+
+def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: Setting, world: World) -> Evaluation:
+    """Evaluate the chosen epoch's network on the test samples, with the thresholds that it was chosen with."""
+    trainer.load_best()
+    batch = evaluation_batch(spec.train.evaluate_batch, test)
+    with cast(spec.train.precision, options.device):
+        return evaluate(trainer.net, test, trainer.task, batch=batch, world=world)
+
+
+def _chosen_epoch(spec: Experiment) -> str:
+    """Say which epoch's weights a run ends with."""
+    if spec.train.choose == "last":
+        return "last epoch"
+    return f"best epoch by {'test' if spec.train.protocol == 'paper' else 'validation'} accuracy"
+
+
+def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
+    """List what differs from the preset whose name the experiment has; the result is not the preset's then."""
+    if spec.name not in preset_names():
+        return []
+    own_files = (
+        [] if dataset.edition in ("published", "built in") else [f"the data is {dataset.title} ({dataset.edition})"]
+    )
+    return own_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
+
+
+def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], options: Setting) -> dict[str, Any]:
+    """Return best, mean and sample sigma of the accuracies of trials, from the summaries of all of them."""
+    accuracies = [summary["accuracy"] for summary in done]
+    known = [accuracy for accuracy in accuracies if accuracy is not None]  # a trial may end before its first epoch does
+    seconds = [summary["seconds"] for summary in done]
+    side_by_side = any("together" in summary for summary in done)  # then each has the seconds of all
+    return {
+        "experiment": spec.name,
+        "data": done[0]["data"],
+        "edition": done[0]["edition"],
+        "protocol": spec.train.protocol,
+        "trials": len(done),
+        "seeds": [summary["seed"] for summary in done],
+        "accuracies": accuracies,
+        "best": max(known, default=None),
+        "mean": statistics.mean(known) if known else None,
+        "sigma": statistics.stdev(known) if len(known) > 1 else None,
+        "unanswered": statistics.mean(summary.get("unanswered") or 0.0 for summary in done),
+        "endings": [summary["ended"] for summary in done],
+        "paper": done[0]["paper"],
+        "unlike_preset": done[0]["unlike_preset"],
+        "warnings": [warning for summary in done for warning in summary["warnings"]],
+        "command": options.command,
+        "versions": done[0]["versions"],
+        "seconds": round(max(seconds) if side_by_side else sum(seconds), 3),
+    }
+
+
+def require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], outs: Sequence[Path]) -> None:
+    """Raise if trials, some of them made earlier, did not see the same data: their mean would mean nothing.
+
+    A run of an earlier version does not say what its samples held.
+    """
+    if spec.data.name == "coding":  # its samples are drawn from the seed
+        return
+    key = "samples_sha256"
+    known = [(out, summary[key]) for out, summary in zip(outs, done, strict=True) if key in summary]
+    for out, digests in known:
+        if digests != known[0][1]:
+            raise ValueError(
+                f"{known[0][0]} and {out} were trained on other samples: the data was replaced in between; "
+                "train all trials on the same data, with another --out"
+            )

@@ -1,0 +1,90 @@
+"""Bounds: of the gradient's norm, of all parameters, and of latent weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bitspike.data.samples import Samples
+from bitspike.nn import SpikingNetwork
+from bitspike.train.config import TrainConfig
+from bitspike.train.optim import WEIGHTED, gradients
+from bitspike.train.tricks.trick import Setup, Trick
+
+
+class ClipGradients(Trick):
+    """`train.grad_clip` bounds the norm of the gradient of all parameters."""
+
+    name = "grad_clip"
+    fields = ("grad_clip",)
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.parameters = list(setup.net.parameters())
+        self.limit = setup.config.grad_clip or 0.0
+
+    def on_gradients(self, norms: Tensor) -> None:
+        """Scale all gradients."""
+        clip_gradients(self.parameters, norms, self.limit)
+
+
+class ClipWeights(Trick):
+    """`train.weight_clip` bounds every parameter before the optimizer's step."""
+
+    name = "weight_clip"
+    fields = ("weight_clip",)
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.parameters = list(setup.net.parameters())
+        self.bound = setup.config.weight_clip or 0.0
+
+    def on_gradients(self, norms: Tensor) -> None:
+        """Clamp all parameters."""
+        clip_weights(self.parameters, self.bound)
+
+
+class ClipLatentWeights(Trick):
+    """`train.latent_clip` bounds latent weights after the optimizer's step; soft ones (`train.harden`) are let be."""
+
+    name = "latent_clip"
+    fields = ("latent_clip",)
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.weights = latent_weights(setup.net)
+        self.bound = setup.config.latent_clip or 0.0
+
+    @classmethod
+    def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
+        """Refuse a network whose weights are all real."""
+        if latent_weights(net):
+            return None
+        return "train.latent_clip bounds latent weights, but net.binary = false has none; set it to none"
+
+    def after_update(self) -> None:
+        """Clamp latent weights."""
+        if self.weights:
+            clip_weights(self.weights, self.bound)
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Sequence[nn.Parameter], norms: Tensor, limit: float) -> None:
+    """Scale all gradients so that their common norm is at most `limit`, as torch's clip_grad_norm_ does."""
+    scale = (limit / (torch.linalg.vector_norm(norms) + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(gradients(parameters), scale)
+
+
+@torch.no_grad()
+def clip_weights(parameters: Sequence[Tensor], bound: float) -> None:
+    """Clamp each of `parameters` into [-bound, bound]."""
+    torch._foreach_clamp_min_(list(parameters), -bound)
+    torch._foreach_clamp_max_(list(parameters), bound)
+
+
+def latent_weights(net: nn.Module) -> list[Tensor]:
+    """Return the weights of which `net` uses only the signs: of binary synapses and recurrences, not their biases."""
+    binary = [module for module in net.modules() if isinstance(module, WEIGHTED) and module.binary]
+    return [module.weight for module in binary if getattr(module, "hardness", None) is None]
