@@ -32,14 +32,14 @@ _NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatc
 
 
 class Observed:
-    """The last layer's output, and on demand how often each neuron of every layer fired."""
+    """The last layer's output; `counts()` tells how often each neuron of every layer fired."""
 
     def __init__(self, output: LIFOutput, hidden: Callable[[], Sequence[Tensor]]) -> None:
         self.output = output
         self._hidden = hidden
 
     def counts(self) -> tuple[Tensor, ...]:
-        """Spikes of each neuron for each sample, `[B, ...]` float32 a layer, without gradient."""
+        """Return how often each neuron fired for each sample: `[B, ...]` float32 for each layer, without gradient."""
         with torch.no_grad():
             return *self._hidden(), self.output.spikes.sum(0, dtype=torch.float32)
 
@@ -67,7 +67,7 @@ class SpikingNetwork(SelfReporting, Checked):
         self.recompute = False  # on a GPU: keep only hidden spikes for backward, and make the rest again
 
     def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
-        """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence.
+        """Run the network on `[B, *input_shape]`, fed for `steps` (default: the network's), or `[T, B, *input_shape]`.
 
         With `glances`, an image is shown at each of these places for as many of the steps, from rest.
         """
@@ -76,7 +76,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._listeners))[-1]
 
     def unfused(self, x: Tensor) -> str | None:
-        """Why the network does not run as fused kernels on `x`; None if it does."""
+        """Return why the network does not run as fused kernels on `x`; None if it does."""
         return fused.refusal(self._blocks(), x)
 
     def _fused(self, x: Tensor) -> bool:
@@ -92,7 +92,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return cast(list[Block], list(self.layers))
 
     def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
-        """As calling the network, with every layer's spike counts beside the output: what training looks at."""
+        """Call the network; return its output together with every layer's spike counts, as training needs them."""
         if not self._listeners and self._fused(x):
             output, hidden_spikes = self._run_fused(x, steps)
             glances = self.glances
@@ -108,7 +108,7 @@ class SpikingNetwork(SelfReporting, Checked):
         states: Sequence[LIFState | None] | None = None,
         keep_hidden_membrane: bool = True,
     ) -> tuple[LIFOutput, ...]:
-        """Every layer's output; `states`, one a layer, continues an earlier call exactly (streaming)."""
+        """Return every layer's output; `states`, one for each layer, continue an earlier call exactly (streaming)."""
         x, steps = self.shown(x, self._steps(x, steps))
         if states is None:
             states = [None] * len(self.layers)
@@ -132,11 +132,11 @@ class SpikingNetwork(SelfReporting, Checked):
         return tuple(outputs)
 
     def neuron_names(self) -> list[str]:
-        """The module names of the neuron layers, in order: the keys of `record()` and of annealing schedules."""
+        """Return the module names of the neuron layers in order: the keys of `record()` and of annealing schedules."""
         return [f"layers.{i}.lif" for i in range(len(self.layers))]
 
     def record(self) -> AbstractContextManager[Recording]:
-        """A dict, filled by each call of the network inside the block with every layer's output, by layer name."""
+        """Record inside a `with` block: each call of the network fills a dict with every layer's output, by name."""
         return record(self)
 
     def _require_glances(self, glances: int) -> int:
@@ -144,7 +144,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return glances
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
-        """What the layers are given: at all places, for the steps of one glance."""
+        """Return what the layers get: images at all places of the glances, and the steps of one glance."""
         if steps is None:
             if self.glances > 1:
                 raise ValueError(
@@ -155,7 +155,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return at_places(x, self.glances), steps_each("SpikingNetwork", steps, self.glances)
 
     def _steps(self, x: Tensor, steps: int | None) -> int | None:
-        """The steps a static input is fed for; None for a sequence."""
+        """Return the steps that a static input is fed for, None for a sequence; raise if `x` does not fit."""
         if not isinstance(x, Tensor):
             raise TypeError(
                 f"SpikingNetwork: input must be a tensor, but is a {type(x).__name__}; "
@@ -219,7 +219,7 @@ def build(
     generator: torch.Generator | None = None,
     backend: Backend = "auto",
 ) -> SpikingNetwork:
-    """The network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
+    """Build the network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
 
     Beyond the paper, `32Conv3p1s2` is a convolution with a padding of 1 and a stride of 2, `MP3s2` a pool of 3 with a
     stride of 2. `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer

@@ -1,7 +1,8 @@
-"""A block's C path on the CPU (ops/cpu): what of it applies to this layer and this input, and what to hand over.
+"""Layers in C on the CPU: whether a layer and its input fit the kernels, and what these are given.
 
-`refused_convolution` and `refused_dense` say why the modules themselves must run; they are the definition, and say what
-is wrong. The rest gives None there, and where numbers (not whole, not finite) or their count are not for C.
+`refused_convolution` and `refused_dense` say why the modules themselves must run: they are the definition, and say what
+is wrong. `convolved` and `dense_layer` return None there, and where the numbers do not fit C: not whole, not finite, or
+too many of them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def refused_convolution(block: Block, x: Tensor) -> str | None:
-    """Why the convolution of `x [T, B, C, H, W]` is a matter of the modules; its pools may be any."""
+    """Return why the modules must convolve `x [T, B, C, H, W]`; None if C can. Its pools may be any."""
     conv = block.synapse
     if reason := plain.changed_synapse(conv, x.device):
         return reason
@@ -38,7 +39,7 @@ def refused_convolution(block: Block, x: Tensor) -> str | None:
 
 
 def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str | None:
-    """Why the dense layer on `x [T, B, K]` is a matter of its modules."""
+    """Return why the modules must run a dense layer on `x [T, B, K]`; None if C can."""
     from bitspike.nn.block import Block
 
     parts: Any = block._modules
@@ -59,7 +60,7 @@ def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str
 
 
 def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
-    """The current of a convolution of spikes `[T, B, C, H, W]`, and how many of the block's pools are in it."""
+    """Return the current of a convolution on spikes `[T, B, C, H, W]`, and how many of the block's pools are in it."""
     if refused_convolution(block, x):
         return None
     signs = _signs(block.synapse)
@@ -71,7 +72,7 @@ def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
 
 
 def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: bool) -> LIFOutput | None:
-    """The whole of a dense block on spikes `[T, B, K]`."""
+    """Return the output of a whole dense block on spikes `[T, B, K]`."""
     if refused_dense(block, x, state):
         return None
     synapse, outputs = block.synapse, len(block.synapse.weight)
@@ -88,13 +89,13 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
 
 
 def _signs(synapse: BinaryLinear | BinaryConv2d) -> Tensor | None:
-    """The weights of one bit; a diverged weight, whose sign is NaN, needs the modules."""
+    """Return the weights of one bit; None if one has diverged: its sign is NaN, and the modules report it."""
     signs = synapse.signs()
     return signs if bool(signs.detach().sum().isfinite()) else None
 
 
 def _neurons(lif: LIF, outputs: int, keep_membrane: bool) -> Neurons | None:
-    """Neurons whose thresholds and decays `lif` would not refuse."""
+    """Return the neurons as kernels take them; None if `lif` would refuse a threshold or a decay."""
     beta, theta, center = lif.beta, lif.theta, lif.theta_grad
     if not is_ordinary(beta, (outputs,) if beta.dim() else (), theta.device):
         return None
@@ -110,7 +111,7 @@ def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
 
 
 def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:
-    """What `dropout` keeps of a current `[T, B, N]`."""
+    """Return what `dropout` keeps of a current `[T, B, N]`."""
     p, key = dropout.p, dropout.key
     if key is not None:
         first_row = dropout.shard.start if dropout.shard else 0
