@@ -14,6 +14,7 @@ from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.dropout import as_share
 from bitspike.nn.fast import triton as fused
+from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.kinds import NeuronFactory, NeuronLayer, make_neurons, neuron_factory
@@ -77,7 +78,7 @@ class SpikingNetwork(SelfReporting, Checked):
 
     def unfused(self, x: Tensor) -> str | None:
         """Return why the network does not run as fused kernels on `x`; None if it does."""
-        return fused.refusal(self._blocks(), x)
+        return refused_network(self._blocks(), x)
 
     def _fused(self, x: Tensor) -> bool:
         return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None

@@ -1,19 +1,19 @@
 """Layers in C on the CPU: whether a layer and its input fit the kernels, and what these are given.
 
-`refused_convolution` and `refused_dense` say why the modules themselves must run: they are the definition, and say what
-is wrong. `convolved` and `dense_layer` return None there, and where the numbers do not fit C: not whole, not finite, or
-too many of them.
+`convolved` and `dense_layer` return None where the modules themselves must run: for a reason in refusal.py, or because
+the numbers do not fit C (not whole, not finite, or too many). The modules are the definition, and say what is wrong.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import plain
+from bitspike.nn.fast.refusal import refused_convolution, refused_dense
 from bitspike.nn.neurons import LIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput, LIFState
@@ -24,39 +24,6 @@ from bitspike.ops.product.c import conv_pool
 
 if TYPE_CHECKING:
     from bitspike.nn.block import Block
-
-
-def refused_convolution(block: Block, x: Tensor) -> str | None:
-    """Return why the modules must convolve `x [T, B, C, H, W]`; None if C can. Its pools may be any."""
-    conv = block.synapse
-    if reason := plain.changed_synapse(conv, x.device):
-        return reason
-    if not isinstance(conv, BinaryConv2d) or not conv.binary or conv.hardness is not None or conv.bias is not None:
-        return "has no convolution of one bit a weight without bias"
-    if x.dim() != 5 or x.shape[2] != conv.in_channels or len(x) == 0:
-        return f"takes [T, B, {conv.in_channels}, H, W], not {list(x.shape)}"
-    return plain.unlike_convolution(conv)
-
-
-def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str | None:
-    """Return why the modules must run a dense layer on `x [T, B, K]`; None if C can."""
-    from bitspike.nn.block import Block
-
-    parts: Any = block._modules
-    synapse, dropout = parts["synapse"], parts["dropout"]
-    if reason := plain.redefined(block, Block) or plain.changed_synapse(synapse, x.device):
-        return reason
-    if not isinstance(synapse, BinaryLinear) or not synapse.binary or synapse.hardness is not None:
-        return "has no dense synapse of one bit a weight"
-    if x.dim() != 3 or x.shape[2] != synapse.in_features:
-        return f"takes [T, B, {synapse.in_features}], not {list(x.shape)}"
-    if len(parts["pools"]) or parts.get("norm") is not None:
-        return "has pools or a batch norm behind a dense synapse"
-    if reason := plain.changed_dropout(dropout) or plain.changed_neurons(parts["lif"], x.device):
-        return reason
-    if dropout.active and dropout.key is None and dropout.shard is not None:
-        return "shares PyTorch's draws of dropout with other processes"
-    return None if _fits(state, (x.shape[1], synapse.out_features)) else "continues a state that does not fit"
 
 
 def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
@@ -101,13 +68,6 @@ def _neurons(lif: LIF, outputs: int, keep_membrane: bool) -> Neurons | None:
         return None
     right = all(0 < float(n) < float("inf") for n in (theta, center)) and bool(((beta >= 0) & (beta <= 1)).all())
     return Neurons(beta, theta, center, lif.slope, lif.surrogate, keep_membrane) if right else None
-
-
-def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
-    if state is None:
-        return True
-    cpu = torch.device("cpu")
-    return isinstance(state, LIFState) and all(is_ordinary(part, shape, cpu) for part in (state.membrane, state.spikes))
 
 
 def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:

@@ -1,8 +1,7 @@
-"""Whole networks in Triton on a GPU: which of them the fused kernels take, and what these are given."""
+"""Whole networks in Triton on a GPU: what the fused kernels are given, of networks that refusal.py lets through."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,122 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitspike.nn.block import Block
-from bitspike.nn.fast import plain
-from bitspike.nn.neurons import RecurrentLIF
+from bitspike.nn.fast.refusal import unlike_norm, unlike_synapse
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput
-from bitspike.ops.available import no_fused_kernels
-from bitspike.ops.checks import is_ordinary
 
 if TYPE_CHECKING:
     from bitspike.ops.chain.triton import Hidden, Link
     from bitspike.ops.norm.triton_integer import Norm
     from bitspike.ops.product.geometry import Grid
-
-
-_PARTS = ("synapse", "pools", "norm", "dropout", "lif")
-
-
-def refusal(layers: list[Block], x: Tensor) -> str | None:
-    """Return why these layers do not run as fused kernels on `x`; None if they do."""
-    if reason := no_fused_kernels(x.device):
-        return reason
-    if not x.numel():
-        return "the batch is empty"
-    if torch.is_autocast_enabled(x.device.type):
-        return "autocast is on"
-    if len(layers) == 1 and x.dtype != torch.uint8:
-        return "one layer on real numbers has nothing to fuse"
-    for i, block in enumerate(layers):
-        own = i == 0 and x.dtype != torch.uint8  # a first layer on real numbers is computed by its own modules
-        if reason := _unlike_layer(block, x.device, own=own, last=i == len(layers) - 1):
-            return f"layer {i + 1} {reason}"
-    return None
-
-
-def _unlike_layer(block: Block, device: torch.device, *, own: bool, last: bool) -> str | None:
-    """Return why a layer is not fused; with `own`, its modules compute all of it but the neurons."""
-    reasons = (_unlike_block(block, device), _unlike_neurons(block, device, last=last))
-    for found in reasons if own else (*reasons, _unlike_synapse(block), _unlike_norm(block)):
-        for reason in found:
-            return reason
-    return None
-
-
-def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
-    """Yield why a block is not fused. It must be a Block of plain parts; dropout is on dense layers and not shared."""
-    norm = block.norm
-    parts = (
-        plain.changed(block, Block),
-        plain.changed_synapse(block.synapse, device),
-        None if norm is None else plain.changed_norm(norm, device),
-        plain.changed_dropout(block.dropout),
-    )
-    yield from (reason for reason in parts if reason)
-    yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
-    for module in (block.lif, *block.pools):
-        if plain.watched(module):
-            yield f"has a {type(module).__name__} with hooks of its own"
-    if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
-        yield "has dropout on a convolution"
-    if block.dropout.p > 0 and block.dropout.shard is not None:
-        yield "shares its dropout with other processes"
-
-
-def _unlike_neurons(block: Block, device: torch.device, *, last: bool) -> Iterator[str]:
-    """Yield why neurons are not fused. Hidden ones must be plain LIF with one threshold and one fixed decay."""
-    lif = block.lif
-    if lif.backend != "auto":
-        yield f"asks for backend {lif.backend!r}"
-    if last:
-        if not isinstance(block.synapse, BinaryLinear):
-            yield "is the last and not dense"
-        return
-    if type(lif) is RecurrentLIF:
-        yield "has recurrent neurons"
-    if reason := plain.changed_neurons(lif, device):
-        yield reason
-    elif lif.beta.requires_grad or not is_ordinary(lif.beta, (), device):
-        yield "has learnt neurons, or a decay for each"
-
-
-def _unlike_synapse(block: Block) -> Iterator[str]:
-    """Yield why a synapse is not fused. It must be binary: dense, or a plain convolution with one average pool."""
-    synapse, pools = block.synapse, block.pools
-    if not synapse.binary or synapse.hardness is not None:
-        yield "has real weights"
-    if synapse.clip is not None and not synapse.clip > 0:
-        yield f"clips gradients at {synapse.clip!r}"
-    if isinstance(synapse, BinaryLinear):
-        if len(pools):
-            yield "has pools behind a dense synapse"
-        return
-    if len(pools) > 1:
-        yield "has several pools"
-    if any(plain.average_size(pool) is None for pool in pools):
-        yield "has other pools than a plain average"
-    if reason := plain.unlike_convolution(synapse):
-        yield reason
-    if synapse.bias is not None:
-        yield "has a convolution with bias"
-
-
-def _unlike_norm(block: Block) -> Iterator[str]:
-    """Yield why a batch norm is not fused. It must follow a convolution, with parameters and averages of its own."""
-    norm = block.norm
-    if norm is None:
-        return
-    if isinstance(block.synapse, BinaryLinear):
-        yield "has a batch norm behind a dense synapse"
-    if norm.shard is not None:
-        yield "shares its statistics with other processes"
-    if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:
-        yield "has a batch norm without parameters, without running averages or with momentum 1"
-    elif not norm.running_mean.is_contiguous() or norm.running_var is None or not norm.running_var.is_contiguous():
-        yield "has running averages that do not lie in a row"
-    if not norm.training and torch.is_grad_enabled():
-        yield "has a batch norm in evaluation mode, and gradients are on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +211,7 @@ def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
         and torch.is_grad_enabled()
         and not x.requires_grad
         and isinstance(block.synapse, BinaryConv2d)
-        and not any((*_unlike_synapse(block), *_unlike_norm(block)))
+        and not any((*unlike_synapse(block), *unlike_norm(block)))
     )
 
 
