@@ -23,9 +23,10 @@ _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never cove
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """How hard a layer is driven: `peaks [B, ...]`, the highest free membrane (no spike, no reset) of each neuron for
-    each sample (each glance, where there are several). Up to its first spike a membrane is free, so a neuron fires for
-    a sample if its peak reaches theta.
+    """How hard a layer is driven: `peaks [B, ...]` is the highest free membrane of each neuron for each sample.
+
+    A free membrane has no spike and no reset. Up to its first spike every membrane is free, so a neuron fires for a
+    sample if its peak reaches theta. Where there are several glances, each glance has its own peak.
 
     `theta` is the threshold at which the layer fired into the next one when that was measured.
     """

@@ -1,4 +1,4 @@
-"""Neuron layers: shells that own thresholds and time constants and call one op, `lif`."""
+"""Neuron layers: modules that own thresholds and time constants and call one op, `lif`."""
 
 from __future__ import annotations
 

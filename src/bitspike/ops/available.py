@@ -1,4 +1,4 @@
-"""Whether Triton's kernels can run somewhere, and why not."""
+"""Whether Triton's kernels can run on a device, and why not."""
 
 from __future__ import annotations
 

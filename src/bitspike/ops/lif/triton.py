@@ -1,4 +1,4 @@
-"""The Triton twin of the scan: one kernel a direction over all of time, two bytes a neuron-step kept for the backward.
+"""The Triton twin of the scan: one kernel for each direction; two bytes for each neuron and step are kept.
 
 Spikes and membranes equal the definition's bit for bit. The backward pass multiplies by the surrogate rounded to bf16,
 by a relative 2**-8 at most, to nearest and so without bias. A static current keeps nothing and has it in float32.
