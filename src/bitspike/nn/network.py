@@ -33,7 +33,7 @@ _NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatc
 
 
 class Observed:
-    """The last layer's output; `counts()` tells how often each neuron of every layer fired."""
+    """The last layer's output, and on demand how often each neuron of every layer fired."""
 
     def __init__(self, output: LIFOutput, hidden: Callable[[], Sequence[Tensor]]) -> None:
         self.output = output
@@ -224,13 +224,13 @@ def build(
 
     Beyond the paper, `32Conv3p1s2` is a convolution with a padding of 1 and a stride of 2, `MP3s2` a pool of 3 with a
     stride of 2. `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer
-    (it acts on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
+    (it acts on the current). `neuron` is the kind of neurons: "lif", "recurrent" (as `recurrent=True`), "adaptive", or
+    a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a `bitspike.nn.NeuronLayer`).
+    `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
     "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
     ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
     layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
-    `adaptation` adds adaptive thresholds. `neuron` is the kind of neurons: "lif", "recurrent" (as `recurrent=True`),
-    "adaptive", or a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a
-    `bitspike.nn.NeuronLayer`). `init` is PyTorch's ("torch", as the paper says) or the released code's
+    `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
     ("released"). With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
     by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
     bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
