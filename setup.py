@@ -1,4 +1,4 @@
-"""Only what pyproject.toml cannot say: the C kernels, built where there is a compiler and done without elsewhere."""
+"""Build the one C extension from the C files of all ops. Without a compiler bitspike is installed without it."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 # PyTorch's Linux builds bring libgomp: with OpenMP the kernels share its threads instead of fighting them.
 threads = ["-fopenmp"] if sys.platform == "linux" else []
 # No contraction into fused multiply-adds: spikes must equal the plain definition bit for bit.
-# No word about how vectors are passed (psabi): none leaves its file.
+# No warning about how vectors are passed to functions (psabi): none leaves its file.
 flags = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
 ops = Path("src/bitspike/ops")
 

@@ -84,11 +84,11 @@ class ThresholdAnnealing:
 
     @property
     def steps_taken(self) -> int:
-        """Training iterations so far."""
+        """The number of training iterations so far."""
         return self._step
 
     def step(self) -> None:
-        """One training iteration has passed: write the next thresholds.
+        """Write the thresholds of the next training iteration.
 
         Goes on where training was, also after `finish()`. Inside `with annealing.finish():` the iteration counts, and
         its thresholds are there after the block.
@@ -98,15 +98,15 @@ class ThresholdAnnealing:
         self._write()
 
     def buffers(self) -> list[Tensor]:
-        """The tensors that `step()` writes, for a training step that does it itself, as one in a CUDA graph."""
+        """Return the tensors that `step()` writes, for a training step (in a CUDA graph) that writes them itself."""
         return [buffer for name in self._schedules for buffer in self._buffers(name)]
 
     def values(self, step: int) -> list[float]:
-        """What `buffers()` hold after `step` iterations, a number each."""
+        """Return what the tensors of `buffers()` hold after `step` iterations, one number each."""
         return [theta for name, s in self._schedules.items() for theta in [s(step)] * len(self._buffers(name))]
 
     def passed(self, steps: int = 1) -> None:
-        """So many iterations have passed, which wrote the thresholds (`values`) themselves."""
+        """Count iterations that have passed and that wrote the thresholds (`values`) themselves."""
         self._step += steps
         self._for_good.clear()
         if self._blocks:
@@ -128,11 +128,11 @@ class ThresholdAnnealing:
         return finish
 
     def thresholds(self) -> dict[str, float]:
-        """The threshold of every neuron layer now, by module name."""
+        """Return the threshold of every neuron layer now, by module name."""
         return {name: neurons.read() for name, neurons in self._layers.items()}
 
     def schedules(self) -> dict[str, Schedule]:
-        """What is annealed, by module name."""
+        """Return the schedules by module name."""
         return dict(self._schedules)
 
     def _write(self) -> None:
@@ -142,7 +142,7 @@ class ThresholdAnnealing:
             self._layers[name].write(theta, initial=schedule(0))
 
     def state_dict(self) -> dict[str, Any]:
-        """The iteration, and what is annealed: schedules are closed forms, so nothing else is needed."""
+        """Return the iteration and the schedules; they are closed forms, so nothing else is needed to resume."""
         return {"step": self._step, "finished": bool(self._for_good), "schedules": self._described()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -165,11 +165,11 @@ class ThresholdAnnealing:
         self._write()
 
     def _described(self) -> dict[str, list[float]]:
-        """Schedules by their values at a few steps: alike for any kind of schedule, and exact through JSON."""
+        """Describe schedules by their values at a few steps: alike for any kind of schedule, and exact through JSON."""
         return {name: [float(s(0)), float(s(1)), float(s(1000)), float(s.final)] for name, s in self._schedules.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy is in none of the blocks that the original is in: it could never leave them."""
+        """Return the state of a copy: it is in none of the original's `with` blocks, which it could never leave."""
         return vars(self) | {"_blocks": 0}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ class ThresholdAnnealing:
 
 
 class _Finish(AbstractContextManager[None]):
-    """A call of `finish()`: for good as it is, for a while as a block; usable as often as wanted."""
+    """What `finish()` returns: final thresholds for good, or for a while as a `with` block, as often as wanted."""
 
     def __init__(self, annealing: ThresholdAnnealing) -> None:
         self._annealing = annealing

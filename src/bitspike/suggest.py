@@ -1,4 +1,4 @@
-"""Thresholds from the drive that a network's layers really get: measured on a batch, before training."""
+"""Thresholds from the drive that a network's layers get on a batch, measured before training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.access import NEVER, Neurons, Recorded, neuron_layers, set_to_rest
 from bitspike.nn.block import Block
-from bitspike.nn.recording import listening, require_alike, stop_recording
+from bitspike.nn.recording import listening, require_one_shape, stop_recording
 from bitspike.nn.unchanged import unchanged
 from bitspike.schedules import Constant, Relax, Schedule
 
@@ -23,9 +23,10 @@ _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never cove
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """How hard a layer is driven: `peaks [B, ...]`, the highest free membrane (no spike, no reset) of each neuron for
-    each sample (each glance, where there are several). Up to its first spike a membrane is free, so a neuron fires for
-    a sample if its peak reaches theta.
+    """How hard a layer is driven: `peaks [B, ...]` is the highest free membrane of each neuron for each sample.
+
+    A free membrane has no spike and no reset. Up to its first spike every membrane is free, so a neuron fires for a
+    sample if its peak reaches theta. Where there are several glances, each glance has its own peak.
 
     `theta` is the threshold at which the layer fired into the next one when that was measured.
 
@@ -47,12 +48,12 @@ class Drive:
 
     @property
     def typical(self) -> float:
-        """The median of the peaks above rest: weights of -1/+1 drive about half of the neurons down, whatever theta."""
+        """The median of the peaks above rest; weights of -1/+1 drive about half of the neurons down, whatever theta."""
         driven = self.peaks[self.peaks > 0].sort().values  # torch.quantile takes no more than 2**24 values
         return driven[len(driven) // 2].item()
 
     def alive(self, theta: float) -> float:
-        """The share of neurons that fire for some sample of the batch at `theta`."""
+        """Return the share of neurons that fire for some sample of the batch at `theta`."""
         return (self.peaks.amax(0) >= theta).double().mean().item()
 
     def largest_rate(self, theta_inf: float) -> float:
@@ -66,7 +67,7 @@ class Drive:
 
 @torch.no_grad()
 def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Drive]:
-    """One a neuron layer, in module order, on `batch`; the net stays as it is.
+    """Measure the drive of each neuron layer on `batch`, in module order; the net stays as it is.
 
     `net` is a network of `build`, and `batch` static `[B, *input_shape]` or `[T, B, *input_shape]`; or any module with
     neurons of bitspike, snnTorch or SpikingJelly, and `batch` what it is called with: `net(batch)` runs over all time
@@ -102,7 +103,7 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Dri
 
 
 def _is_built(net: nn.Module, layers: dict[str, Neurons]) -> TypeGuard[SpikingNetwork]:
-    """Blocks in a row and nothing else: each layer can be run alone, on the spikes of the one before."""
+    """Return whether `net` is blocks in a row and nothing else, so that each layer can be run alone."""
     if not isinstance(net, SpikingNetwork) or net.neuron_names() != list(layers):
         return False
     plain = type(net).forward is SpikingNetwork.forward and type(net).run is SpikingNetwork.run
@@ -120,7 +121,7 @@ def _measured_by_block(net: SpikingNetwork, batch: Tensor, start: float) -> Iter
 
 
 def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: dict[str, float]) -> tuple[str, Tensor]:
-    """Of a forward pass in which layers with `thetas` fire and the others are silent: the first layer called of those.
+    """Run `net` with the layers in `thetas` firing and others silent; return the first silent layer and its peaks.
 
     It gets the input that it will get, whatever the thresholds of layers behind it are now.
     """
@@ -133,7 +134,7 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
             kind = type(layers[name].module).__name__
             raise ValueError(f"measure_drive: {name}, a {kind}, shows no membrane, so its drive cannot be measured")
         calls = [peaks[name][None], call.membrane] if name in peaks else [call.membrane]
-        require_alike(f"measure_drive: {name}", calls)
+        require_one_shape(f"measure_drive: {name}", calls)
         peaks[name] = torch.cat([each.amax(0, keepdim=True) for each in calls]).amax(0)
 
     with unchanged(net):
@@ -162,7 +163,7 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
 
 
 def _as_in_training(net: nn.Module) -> None:
-    """Train mode, but for dropout."""
+    """Set train mode, but not for dropout."""
     net.train()
     for module in net.modules():
         if any("Dropout" in base.__name__ for base in type(module).__mro__):
@@ -188,7 +189,7 @@ def suggest_schedules(
     theta_inf: float | Sequence[float] | None = None,
     within: float = 0.3,
 ) -> list[Schedule]:
-    """A schedule a neuron layer, for `ThresholdAnnealing(net, ...)`, from the drive that `batch` gives the layer.
+    """Suggest a schedule for each neuron layer, for `ThresholdAnnealing(net, ...)`, from the drive that `batch` gives.
 
     `net` is a network of `build`, or any module with neurons of bitspike, snnTorch or SpikingJelly that `net(batch)`
     runs over all time steps.
@@ -233,7 +234,7 @@ def suggest_schedules(
 
 
 def _finals(theta_inf: float | Sequence[float], layers: int) -> list[float]:
-    """One number a layer, of one for all or a list."""
+    """Return one final threshold for each layer, from one number for all or a list."""
     wanted: list[Any] = list(theta_inf) if isinstance(theta_inf, list | tuple) else [theta_inf] * layers
     for each in wanted:
         if isinstance(each, bool) or not isinstance(each, int | float) or not 0 < each < math.inf:
@@ -257,7 +258,7 @@ def _schedule(drive: Drive, final: float, rate: float) -> Schedule:
 
 
 def _require_batch(net: SpikingNetwork, batch: Tensor) -> int | None:
-    """The steps a static batch is fed for; None for a sequence."""
+    """Return the steps that a static batch is fed for, None for a sequence; raise if the batch does not fit."""
     if not isinstance(batch, Tensor):
         raise TypeError(f"measure_drive: batch must be a tensor, but is a {type(batch).__name__}")
     inner = ", ".join(map(str, net.input_shape))
@@ -272,7 +273,7 @@ def _require_batch(net: SpikingNetwork, batch: Tensor) -> int | None:
 
 
 def _require_content(batch: Any) -> None:
-    """Something that can drive a neuron; what is no tensor is for the network to judge."""
+    """Raise if `batch` is a tensor that can drive no neuron: empty or silent."""
     if not isinstance(batch, Tensor):
         return
     if batch.numel() == 0:
@@ -282,7 +283,7 @@ def _require_content(batch: Any) -> None:
 
 
 def _copies(net: SpikingNetwork) -> Iterator[Block]:
-    """Each block as it is at the first iteration, a copy, so that nothing of the net moves."""
+    """Yield a copy of each block as it is at the first iteration, so that nothing of the net moves."""
     for layer in net.layers:
         block = cast(Block, copy.deepcopy(layer))
         stop_recording(block)

@@ -7,6 +7,7 @@ from bitspike import build
 from bitspike.nn import BinaryConv2d
 from bitspike.nn.fast import c as fast_c
 from bitspike.nn.fast import triton as fused
+from bitspike.nn.fast.refusal import refused_network
 
 NETWORKS = {
     "padding": "4Conv3p1-AP2-6Conv3p1-AP2-24Dense5",
@@ -81,7 +82,7 @@ def test_the_chain_says_why_not(notation, why):
     assert net.unfused(batch("image").to(DEVICE)) == why
     counts = batch("spikes").to(DEVICE, torch.uint8)
     assert net.unfused(counts) == why
-    assert fused.refusal(list(network("4Conv3p1-256Dense5", theta=1.0).to(DEVICE).layers), counts).startswith(
+    assert refused_network(list(network("4Conv3p1-256Dense5", theta=1.0).to(DEVICE).layers), counts).startswith(
         "layer 1 has a conv"
     )
 

@@ -1,4 +1,12 @@
-"""Thin modules: synapses of one bit, neuron layers, and networks from the paper's notation."""
+"""Thin modules: synapses of one bit, neuron layers, and networks from the paper's notation.
+
+- `network.py`: `build` and the network; `notation.py` reads the notation, `kinds.py` is the table of neuron kinds.
+- `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py` (`thresholds.py`).
+- `fast/`: which layers and networks run in C or Triton, and why not.
+- `access.py`: neurons of other libraries. `recording.py`: every layer's spikes. `unchanged.py`: tries without a trace.
+- `glances.py`: an image at several places. `initial.py`: initial weights. `sharding.py`: a batch in several processes.
+- `checked.py`: settings that are checked where they are set. `byte_images.py`: a warning for images of 0 to 255.
+"""
 
 from bitspike.nn.block import Block
 from bitspike.nn.initial import initialize

@@ -27,7 +27,7 @@ class Recorded(NamedTuple):
 
 
 class Neurons(ABC):
-    """A neuron layer of some library: `module`, whose threshold is under the name `attribute`."""
+    """A neuron layer of some library: `module`, which keeps its threshold under the name `attribute`."""
 
     attribute: ClassVar[str]
 
@@ -37,10 +37,10 @@ class Neurons(ABC):
     @classmethod
     @abstractmethod
     def recognises(cls, module: nn.Module) -> bool:
-        """Whether `module` is a neuron layer of this library."""
+        """Return whether `module` is a neuron layer of this library."""
 
     def read(self) -> float:
-        """The threshold, or the mean of one a neuron."""
+        """Return the threshold; the mean where each neuron has its own."""
         value = getattr(self.module, self.attribute)
         return value.detach().double().mean().item() if isinstance(value, Tensor) else float(value)
 
@@ -63,7 +63,7 @@ class Neurons(ABC):
         self.write(never, initial=never)
 
     def buffers(self) -> list[Tensor]:
-        """The tensors that hold the threshold."""
+        """Return the tensors that hold the threshold."""
         value = getattr(self.module, self.attribute)
         if not isinstance(value, Tensor):
             raise ValueError(
@@ -73,15 +73,15 @@ class Neurons(ABC):
         return [value]
 
     def before_call(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Get ready to show the membrane; the keyword arguments that the layer is called with then."""
+        """Prepare the layer to show its membrane; return the keyword arguments for its call."""
         return kwargs
 
     @abstractmethod
     def after_call(self, result: Any) -> Recorded:
-        """What a call of the layer that gave `result` did, time first, one step or many."""
+        """Return the spikes and the membrane, time first, of the call of the layer that gave `result`."""
 
     def restore(self) -> None:  # noqa: B027  (most have nothing to undo)
-        """Undo what `before_call` changed, if the call did not end."""
+        """Undo what `before_call` changed, if the call did not end normally."""
 
     @property
     def rest(self) -> float:
@@ -94,7 +94,7 @@ class Neurons(ABC):
 
 
 class _Ours(Neurons):
-    """A bitspike layer: the surrogate's center is kept beside the threshold."""
+    """A bitspike layer; it keeps the surrogate's center beside the threshold."""
 
     attribute = "theta"
 
@@ -121,7 +121,7 @@ class _Ours(Neurons):
 
 
 class _SnnTorch(Neurons):
-    """snnTorch: called once a step, gives (spikes, ..., membrane), or with `init_hidden` the spikes alone."""
+    """A snnTorch layer: a call is one step and gives (spikes, ..., membrane), or with `init_hidden` spikes alone."""
 
     attribute = "threshold"
     whole_sequence = frozenset({"StateLeaky", "LeakyParallel", "LeakyKernel", "AssociativeLeaky"})
@@ -147,7 +147,7 @@ class _SnnTorch(Neurons):
 
 
 class _SpikingJelly(Neurons):
-    """SpikingJelly: a call is a step (step_mode "s") or all of them ("m"); its membrane `v` is that after the reset."""
+    """A SpikingJelly layer: a call is one step (step_mode "s") or all ("m"); its membrane is that after the reset."""
 
     attribute = "v_threshold"
     _storing: ClassVar[WeakKeyDictionary[nn.Module, int]] = WeakKeyDictionary()  # how many need `v_seq` of a layer
@@ -203,12 +203,12 @@ def _one_step(spikes: Tensor, membrane: Any) -> Recorded:
 
 
 def _from(library: str, module: nn.Module) -> bool:
-    """Whether a module's class or a base of it comes from a top-level package."""
+    """Return whether a module's class, or a base of it, comes from the package `library`."""
     return any(base.__module__.partition(".")[0] == library for base in type(module).__mro__)
 
 
 def neuron_layers(where: str, net: nn.Module) -> dict[str, Neurons]:
-    """Every neuron layer of any library that is known, by module name, in module order; `where` asks for it."""
+    """Return every neuron layer of a known library by name, in module order; `where` names the caller in errors."""
     if not isinstance(net, nn.Module):
         raise TypeError(f"{where}: net must be a torch.nn.Module, but is {_a(net)}")
     found = {name: kind(m) for name, m in net.named_modules() for kind in _LIBRARIES if kind.recognises(m)}
@@ -225,7 +225,7 @@ def _a(value: object) -> str:
 
 
 def set_to_rest(net: nn.Module) -> None:
-    """Forget what neurons, and other modules of their libraries, hold from calls before; bitspike's hold nothing."""
+    """Reset what neurons and other modules of their libraries keep between calls; bitspike's keep nothing."""
     for module in net.modules():
         for library, method in _RESETS.items():
             if _from(library, module) and callable(reset := getattr(module, method, None)):

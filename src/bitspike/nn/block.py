@@ -61,7 +61,7 @@ class Block(nn.Module):
         steps: int | None = None,
         keep_membrane: bool = True,
     ) -> LIFOutput:
-        """`x` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` whose current is then computed only once."""
+        """Run the layer on `x [T, B, ...]`, or with `steps=T` on one step `[B, ...]`, whose current is made once."""
         fast, reorders = usable(x, self.lif.backend), _reorders(x, self.lif.backend)
         if isinstance(self.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)

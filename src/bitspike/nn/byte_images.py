@@ -1,4 +1,4 @@
-"""A look at static inputs: images of 0 to 255, as files hold them, that nobody divided by 255."""
+"""A warning for images of 0 to 255, as files hold them, that nobody divided by 255."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEWEST = 64  # values of a flat sample that may be an image; fewer are rather a
 
 
 def holds_bytes(x: Tensor) -> bool:
-    """Whether images `[B, C, H, W]` (or flat ones) on the CPU hold whole numbers from 0 up to 128 ... 255.
+    """Return whether images `[B, C, H, W]` (or flat ones) on the CPU hold whole numbers from 0 up to 128 ... 255.
 
     Standardised images have negative values, currents are not whole, counts are small: none of these is meant. On a
     GPU nothing is looked at, since looking waits for the device.
@@ -27,7 +27,7 @@ def holds_bytes(x: Tensor) -> bool:
 
 
 def warn_of_bytes(x: Tensor) -> None:
-    """Say what was seen, and what to do."""
+    """Warn that the input holds bytes, and say what to do."""
     warnings.warn(
         f"SpikingNetwork: the input holds whole numbers from {x.min():g} to {x.max():g}, as images in files do, where "
         "0 to 1 is meant; divide it by 255 (x / 255). This is said once a network.",
@@ -37,7 +37,7 @@ def warn_of_bytes(x: Tensor) -> None:
 
 
 def _callers_level() -> int:
-    """The stack level, seen from the function that warns, of the line that called the network."""
+    """Return the stack level, counted from the function that warns, of the line that called the network."""
     level, frame = 1, inspect.currentframe()
     frame = frame.f_back if frame else None
     while frame and frame.f_globals.get("__name__", "").partition(".")[0] in ("bitspike", "torch"):

@@ -1,4 +1,4 @@
-"""Modules whose settings are checked where they are set, so that a wrong one is not found out an epoch later."""
+"""Modules whose settings are checked where they are set, so that a wrong one is found at once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-Check = Callable[[Any, Any], Any]  # the module and the value that comes, to the value that is kept
+Check = Callable[[Any, Any], Any]  # from the module and the assigned value to the value that is kept
 
 
 class Checked(nn.Module):
-    """A module whose `checks`, by name, see each value that is assigned. Reading costs what it costs any module."""
+    """A module that passes each assigned value to the function of that name in `checks`; reading costs nothing."""
 
     checks: ClassVar[Mapping[str, Check]] = {}
 
@@ -21,7 +21,7 @@ class Checked(nn.Module):
 
 
 def setting(require: Callable[[str, Any], None]) -> Check:
-    """A check from a requirement of `where` and a value, which is kept as it comes."""
+    """Return a check that calls `require(class name, value)` and keeps the value as it is."""
 
     def check(module: nn.Module, value: object) -> object:
         require(type(module).__name__, value)

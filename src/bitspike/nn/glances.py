@@ -1,4 +1,4 @@
-"""Glances: an image shown at several places, one after the other. Each is seen from rest, and all spikes count.
+"""Glances: an image is shown at several places, one after the other. Each glance starts at rest; all spikes count.
 
 To a network all glances are one larger batch of shorter time, so that whatever runs it need not know of them.
 """
@@ -19,7 +19,7 @@ PLACES: dict[int, tuple[Place, ...]] = {1: ((0, 0),), 5: _CROSS, 9: _CROSS + _CO
 
 
 def require_glances(where: str, glances: int, input_shape: tuple[int, ...]) -> None:
-    """1, 5 or 9, and more than 1 only of images."""
+    """Raise unless `glances` is 1, 5 or 9, and 1 where inputs are no images."""
     if type(glances) is not int or glances not in PLACES:
         raise ValueError(
             f"{where}: glances must be 1, 5 or 9, but is {glances!r}: an image as it is, also moved by a pixel up, "
@@ -33,7 +33,7 @@ def require_glances(where: str, glances: int, input_shape: tuple[int, ...]) -> N
 
 
 def steps_each(where: str, steps: int, glances: int) -> int:
-    """The steps of one glance, where all together take `steps`."""
+    """Return the steps of one glance if all of them together take `steps`."""
     if steps % glances:
         raise ValueError(
             f"{where}: steps must be a multiple of the {glances} glances, but are {steps}; "
@@ -43,7 +43,7 @@ def steps_each(where: str, steps: int, glances: int) -> int:
 
 
 def at_places(images: Tensor, glances: int) -> Tensor:
-    """`[B, C, H, W]` to `[B * G, C, H, W]`: the first image at all places, then the next; zeros move in.
+    """Return images `[B, C, H, W]` as `[B * G, C, H, W]`: the first at all places, then the next; zeros move in.
 
     Rows of an image lie together, so that a part of a batch is a part of this one too (several processes).
     """
@@ -56,7 +56,7 @@ def at_places(images: Tensor, glances: int) -> Tensor:
 
 
 def in_time(values: Tensor, glances: int) -> Tensor:
-    """`[t, B * G, ...]` to `[G * t, B, ...]`: one glance after the other."""
+    """Return values `[t, B * G, ...]` as `[G * t, B, ...]`: one glance after the other."""
     if glances == 1:
         return values
     each, rows, *rest = values.shape
@@ -64,7 +64,7 @@ def in_time(values: Tensor, glances: int) -> Tensor:
 
 
 def one_after_the_other(output: LIFOutput, glances: int) -> LIFOutput:
-    """A layer's output over all glances; the state is the last glance's."""
+    """Return a layer's output with all glances one after the other in time; the state is the last glance's."""
     if glances == 1:
         return output
     spikes, membrane, state = output
@@ -74,5 +74,5 @@ def one_after_the_other(output: LIFOutput, glances: int) -> LIFOutput:
 
 
 def counted(counts: Tensor, glances: int) -> Tensor:
-    """Spike counts `[B * G, ...]` of all glances added up, `[B, ...]`."""
+    """Return the sum over all glances of spike counts `[B * G, ...]`, as `[B, ...]`."""
     return counts if glances == 1 else counts.view(len(counts) // glances, glances, *counts.shape[1:]).sum(1)

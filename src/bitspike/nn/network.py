@@ -14,6 +14,7 @@ from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.dropout import as_share
 from bitspike.nn.fast import triton as fused
+from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.kinds import NeuronFactory, NeuronLayer, make_neurons, neuron_factory
@@ -48,7 +49,7 @@ class Observed:
         self._hidden = hidden
 
     def counts(self) -> tuple[Tensor, ...]:
-        """Spikes of each neuron for each sample, `[B, ...]` float32 a layer, without gradient."""
+        """Return how often each neuron fired for each sample: `[B, ...]` float32 for each layer, without gradient."""
         with torch.no_grad():
             return *self._hidden(), self.output.spikes.sum(0, dtype=torch.float32)
 
@@ -88,7 +89,7 @@ class SpikingNetwork(SelfReporting, Checked):
         self.recompute = False  # on a GPU: keep only hidden spikes for backward, and make the rest again
 
     def forward(self, x: Tensor, *, steps: int | None = None) -> LIFOutput:
-        """`[B, *input_shape]` is fed for `steps` (default: the network's); `[T, B, *input_shape]` is a sequence.
+        """Run the network on `[B, *input_shape]`, fed for `steps` (default: the network's), or `[T, B, *input_shape]`.
 
         With `glances`, an image is shown at each of these places for as many of the steps, from rest.
         """
@@ -97,8 +98,8 @@ class SpikingNetwork(SelfReporting, Checked):
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._listeners))[-1]
 
     def unfused(self, x: Tensor) -> str | None:
-        """Why the network does not run as fused kernels on `x`; None if it does."""
-        return fused.refusal(self._blocks(), x)
+        """Return why the network does not run as fused kernels on `x`; None if it does."""
+        return refused_network(self._blocks(), x)
 
     def _fused(self, x: Tensor) -> bool:
         return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None
@@ -113,7 +114,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return cast(list[Block], list(self.layers))
 
     def observe(self, x: Tensor, *, steps: int | None = None) -> Observed:
-        """As calling the network, with every layer's spike counts beside the output: what training looks at."""
+        """Call the network; return its output together with every layer's spike counts, as training needs them."""
         if not self._listeners and self._fused(x):
             output, hidden_spikes = self._run_fused(x, steps)
             glances = self.glances
@@ -129,7 +130,7 @@ class SpikingNetwork(SelfReporting, Checked):
         states: Sequence[LIFState | None] | None = None,
         keep_hidden_membrane: bool = True,
     ) -> tuple[LIFOutput, ...]:
-        """Every layer's output; `states`, one a layer, continues an earlier call exactly (streaming)."""
+        """Return every layer's output; `states`, one for each layer, continue an earlier call exactly (streaming)."""
         x, steps = self.shown(x, self._steps(x, steps))
         if states is None:
             states = [None] * len(self.layers)
@@ -153,11 +154,11 @@ class SpikingNetwork(SelfReporting, Checked):
         return tuple(outputs)
 
     def neuron_names(self) -> list[str]:
-        """The module names of the neuron layers, in order: the keys of `record()` and of annealing schedules."""
+        """Return the module names of the neuron layers in order: the keys of `record()` and of annealing schedules."""
         return [f"layers.{i}.lif" for i in range(len(self.layers))]
 
     def record(self) -> AbstractContextManager[Recording]:
-        """A dict, filled by each call of the network inside the block with every layer's output, by layer name."""
+        """Record inside a `with` block: each call of the network fills a dict with every layer's output, by name."""
         return record(self)
 
     def _require_glances(self, glances: int) -> int:
@@ -165,7 +166,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return glances
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
-        """What the layers are given: at all places, for the steps of one glance."""
+        """Return what the layers get: images at all places of the glances, and the steps of one glance."""
         if steps is None:
             if self.glances > 1:
                 raise ValueError(
@@ -176,7 +177,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return at_places(x, self.glances), steps_each("SpikingNetwork", steps, self.glances)
 
     def _steps(self, x: Tensor, steps: int | None) -> int | None:
-        """The steps a static input is fed for; None for a sequence."""
+        """Return the steps that a static input is fed for, None for a sequence; raise if `x` does not fit."""
         if not isinstance(x, Tensor):
             raise TypeError(
                 f"SpikingNetwork: input must be a tensor, but is a {type(x).__name__}; "
@@ -240,17 +241,17 @@ def build(
     generator: torch.Generator | None = None,
     backend: Backend = "auto",
 ) -> SpikingNetwork:
-    """The network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
+    """Build the network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
 
     Beyond the paper, `32Conv3p1s2` is a convolution with a padding of 1 and a stride of 2, `MP3s2` a pool of 3 with a
     stride of 2. `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer
-    (it acts on the current). `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
+    (it acts on the current). `neuron` is the kind of neurons: "lif", "recurrent" (as `recurrent=True`), "adaptive", or
+    a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a `bitspike.nn.NeuronLayer`).
+    `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
     "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
     ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
     layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
-    `adaptation` adds adaptive thresholds. `neuron` is the kind of neurons: "lif", "recurrent" (as `recurrent=True`),
-    "adaptive", or a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a
-    `bitspike.nn.NeuronLayer`). `init` is PyTorch's ("torch", as the paper says) or the released code's
+    `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
     ("released", the default of experiments: that code made the paper's figures).
     With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
     by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as

@@ -1,4 +1,4 @@
-"""Neuron layers: shells that own thresholds and time constants and call one op, `lif`."""
+"""Neuron layers: modules that own thresholds and time constants and call one op, `lif`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SurrogateCenter = Literal["initial", "current"]
 
 
 def _at_least_float32() -> torch.dtype:
-    """PyTorch's default, but never half precision: a rounded threshold is another one, and too coarse to anneal."""
+    """Return PyTorch's default dtype, but never half precision: a rounded threshold is too coarse to anneal."""
     return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
@@ -152,7 +152,7 @@ class LIF(Checked):
         return fixed
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """As any module's, but thresholds and decays stay float32 in half precision: rounded, spikes would flip."""
+        """Move or convert the layer; thresholds and decays stay float32 in half precision, or spikes would flip."""
         before = dict(self._buffers)
         super()._apply(fn, recurse)
         for name, buffer in self._buffers.items():
@@ -162,13 +162,13 @@ class LIF(Checked):
         return self
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """As any module's, but a threshold is no parameter."""
+        """Add a parameter to the layer; refuse a threshold, which is no parameter."""
         if name in ("theta", "theta_grad"):
             raise no_gradient(type(self).__name__, name)
         super().register_parameter(name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As any module's; a threshold that is there already is checked as one that is assigned."""
+        """Add a buffer to the layer; check a threshold that replaces another one."""
         if name in ("theta", "theta_grad") and name in self._buffers:
             tensor = as_threshold(self, name, tensor)
         super().register_buffer(name, tensor, persistent)
@@ -182,11 +182,11 @@ class LIF(Checked):
         self.theta_grad.fill_(theta if self.surrogate_center == "current" else initial)
 
     def neuron_shape(self) -> torch.Size:
-        """The shape of one sample's neurons, as far as the layer knows it: that of its decays."""
+        """Return the shape of one sample's neurons, as far as the layer knows it: the shape of its decays."""
         return self.beta.shape
 
     def recurrent_weight(self) -> Tensor | None:
-        """What spikes send back into the layer at the next step; none here."""
+        """Return the weights by which spikes reach the layer again one step later; None if there are none."""
         return None
 
     def forward(
@@ -280,7 +280,7 @@ class RecurrentLIF(LIF):
         self.weight = nn.Parameter(torch.empty(neurons, neurons).uniform_(-bound, bound))
 
     def neuron_shape(self) -> torch.Size:
-        """One dimension, of as many neurons as the weights connect."""
+        """Return the number of neurons that the weights connect, as a shape."""
         return self.weight.shape[:1]
 
     def recurrent_weight(self) -> Tensor:

@@ -17,19 +17,19 @@ from bitspike.ops.norm.torch import step_norm
 
 
 class _BatchNorm(nn.BatchNorm2d):
-    """What both kinds share: with a shard, statistics are those of the batch over all processes."""
+    """The part that both kinds share: with a shard, statistics are those of the batch over all processes."""
 
     shard: Shard | None = None
 
     def _pytorchs(self, x: Tensor) -> Tensor:
-        """PyTorch's batch norm, with time as a part of the batch."""
+        """Return PyTorch's batch norm of `x`, with time as a part of the batch."""
         forward = super().forward
         return contiguous_norm(lambda images: per_step(forward, images), x)
 
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
-        """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; S moves of the running averages.
+        """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; move the running averages S times.
 
-        `copies` of each of them at once, where the current is constant in time.
+        Where the current is constant in time, each step stands for `copies` of them.
         """
         count = shard.total * x.shape[3] * x.shape[4] * (x.shape[0] if 0 in folded else 1)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # as F.batch_norm sums
@@ -130,7 +130,7 @@ class SharedBatchNorm2d(_BatchNorm):
 
 
 def _parallel(x: Tensor) -> bool:
-    """Where one call for all steps is faster than one each, and there is no C code for it."""
+    """Return whether one call for all steps is faster than one for each, on a device without C code."""
     return x.is_cuda
 
 

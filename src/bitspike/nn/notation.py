@@ -22,7 +22,7 @@ _GRAMMAR = (
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """An average ("AP") or maximum ("MP") pool of size x size, next to each other unless it has a `stride`."""
+    """An average ("AP") or maximum ("MP") pool of size x size; its squares do not overlap unless it has a `stride`."""
 
     kind: str
     size: int
@@ -31,7 +31,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """A layer of `filters` kernels of kernel x kernel, `padding` zeros on each side, its pools behind it."""
+    """A convolution: `filters` kernels of kernel x kernel, `padding` zeros on each side, and the pools behind."""
 
     inputs: int
     filters: int
@@ -59,7 +59,7 @@ def count_neurons(layers: Sequence[Layer]) -> int:
 
 
 class _Parser:
-    """Walks the tokens with the shape that reaches each, so that an error can name the size that would fit."""
+    """A walk along the tokens with the shape that reaches each, so that an error can name the size that would fit."""
 
     def __init__(self, notation: str, shape: tuple[int, ...]) -> None:
         self.notation = notation
@@ -106,7 +106,7 @@ class _Parser:
         self.layers.append(Conv(channels, filters, kernel, (), self.shape, padding, stride))
 
     def options(self, token: str, options: str) -> tuple[int, int]:
-        """Padding and stride from what stands behind a kernel: p1, s2, p1s2, s2p1 or nothing."""
+        """Return padding and stride from the letters behind a kernel: p1, s2, p1s2, s2p1 or nothing."""
         found = re.findall(r"([ps])(\d+)", options)
         values = {letter: int(size) for letter, size in found}
         if len(values) < len(found):
@@ -143,7 +143,7 @@ class _Parser:
 
 
 def require_shape(where: str, input_shape: object) -> None:
-    """A tuple of whole numbers >= 1."""
+    """Raise unless `input_shape` is a tuple of whole numbers >= 1."""
     if not isinstance(input_shape, (tuple, list)):
         raise TypeError(f"{where}: input_shape must be a tuple, but is {input_shape!r}; write ({input_shape!r},)")
     if not input_shape or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in input_shape):
@@ -151,7 +151,7 @@ def require_shape(where: str, input_shape: object) -> None:
 
 
 def parse(notation: str, input_shape: tuple[int, ...] | None) -> tuple[tuple[Layer, ...], tuple[int, ...]]:
-    """The layers of a notation, checked against each other and the input, and the input's shape."""
+    """Return the layers of a notation, checked against each other and the input, and the input's shape."""
     if not isinstance(notation, str):
         raise TypeError(f"build: notation must be a string such as '100-1000-1', but is {notation!r}")
     tokens = [token.strip() for token in notation.split("-")]

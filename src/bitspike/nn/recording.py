@@ -1,4 +1,4 @@
-"""Recording: every neuron layer's spikes and membrane, of any network that holds neurons of a known library."""
+"""Recording of every neuron layer's spikes and membrane, in any network with neurons of a known library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Layers = Iterable[tuple[str, LIFOutput]]
 
 
 class Recording(dict[str, LIFOutput | Recorded]):
-    """By layer name what the last call of the network did: `.spikes` and `.membrane`, `[T, B, ...]`."""
+    """The `.spikes` and `.membrane` `[T, B, ...]` of the network's last call, by layer name."""
 
     def __missing__(self, name: str) -> LIFOutput | Recorded:
         if not self:
@@ -27,7 +27,7 @@ class Recording(dict[str, LIFOutput | Recorded]):
 
 
 class SelfReporting(nn.Module, ABC):
-    """A module that tells its neuron layers' outputs itself, because its fast paths do not call each of them."""
+    """A module that reports its neuron layers' outputs itself, because its fast paths do not call each layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class SelfReporting(nn.Module, ABC):
 
     @contextmanager
     def _reporting_to(self, listener: Callable[[Layers], object]) -> Iterator[None]:
-        """Inside the block, tell `listener` every layer's name (within this module) and output, at each call."""
+        """Report every layer's name (within this module) and output to `listener` at each call inside the block."""
         self._listeners.append(listener)
         try:
             yield
@@ -44,15 +44,15 @@ class SelfReporting(nn.Module, ABC):
 
     @abstractmethod
     def neuron_names(self) -> list[str]:
-        """The module names of the layers that it tells of."""
+        """Return the module names of the layers that it reports."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy is not listened to."""
+        """Return the state of a copy, which nobody listens to."""
         return vars(self) | {"_listeners": []}
 
 
 class _Hook(partial[Any]):
-    """A hook of a recording, known as one; on a copy of the network it does nothing."""
+    """A hook of a recording; on a copy of the network it does nothing."""
 
     def __reduce__(self) -> Any:
         return _Hook, (_nothing,)
@@ -63,7 +63,7 @@ def _nothing(*_: Any) -> None:
 
 
 def stop_recording(net: nn.Module) -> None:
-    """Take all recordings off `net`, inside `unchanged` until its end."""
+    """Remove all recordings from `net`; call it inside `unchanged`, whose end brings them back."""
     for module in net.modules():
         if isinstance(module, SelfReporting):
             module._listeners = []
@@ -74,7 +74,7 @@ def stop_recording(net: nn.Module) -> None:
 
 @contextmanager
 def record(net: nn.Module) -> Iterator[Recording]:
-    """A dict, filled by each call of `net` inside the block with every neuron layer's spikes and membrane, by name.
+    """Record inside a `with` block: each call of `net` fills a dict with every neuron layer's spikes and membrane.
 
     `net` is any module that holds neurons of bitspike, snnTorch or SpikingJelly, mixed too. Calls of a layer in one
     forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict anew. What is
@@ -133,7 +133,7 @@ def _listening(net: nn.Module, layers: dict[str, Neurons], recording: Recording)
 
 @contextmanager
 def listening(where: str, layers: dict[str, Neurons], heard: Callable[[str, Recorded], object]) -> Iterator[None]:
-    """Inside the block, every call of a layer is told: its name, and what it did. `where` listens."""
+    """Call `heard(name, spikes and membrane)` for every call of a layer inside the block; `where` names the caller."""
     with ExitStack() as block:
         for name, neurons in layers.items():
             block.callback(neurons.restore)
@@ -158,8 +158,8 @@ def _after(
     heard(call)
 
 
-def require_alike(where: str, calls: Iterable[Tensor]) -> None:
-    """One shape of a step in all calls of a layer."""
+def require_one_shape(where: str, calls: Iterable[Tensor]) -> None:
+    """Raise unless a step has the same shape in all calls of a layer."""
     shapes = {tuple(call.shape[1:]) for call in calls}
     if len(shapes) > 1:
         found = " and ".join(str(list(shape)) for shape in sorted(shapes))
@@ -170,10 +170,10 @@ def require_alike(where: str, calls: Iterable[Tensor]) -> None:
 
 
 def joined(name: str, calls: list[Recorded]) -> Recorded:
-    """The calls of a layer one after the other in time."""
+    """Return the calls of a layer joined in time."""
     if len(calls) == 1:
         return calls[0]
-    require_alike(f"record: {name}", [call.spikes for call in calls])
+    require_one_shape(f"record: {name}", [call.spikes for call in calls])
     membranes = [call.membrane for call in calls if call.membrane is not None]
     whole = torch.cat(membranes) if len(membranes) == len(calls) else None
     return Recorded(torch.cat([call.spikes for call in calls]), whole)

@@ -1,4 +1,4 @@
-"""One batch over several processes: what each layer must know to act as if the whole batch were here."""
+"""One batch over several processes: what each layer must know to act as if it had the whole batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """This process holds rows `start:stop` of a batch of `total`; `sum` adds a tensor up over all processes.
+    """The rows `start:stop` of a batch of `total` that this process holds; `sum` adds a tensor up over all processes.
 
     `sum` must be differentiable: the gradient of a sum is the sum of the gradients.
     """
@@ -22,7 +22,7 @@ class Shard:
 
 
 def set_shard(net: nn.Module, shard: Shard | None) -> None:
-    """Tell every layer of `net` that reaches across the batch which rows it has."""
+    """Tell each layer of `net` that needs the whole batch which rows this process has; None: it has all of them."""
     for module in net.modules():
         if hasattr(module, "shard"):
             module.shard = shard  # type: ignore[assignment]

@@ -25,7 +25,7 @@ BINARY_CHECKS: dict[str, Check] = {
 
 
 def _hardness(synapse: nn.Module, value: object) -> object:
-    """None, or one number on the device, which a schedule moves in place."""
+    """Return `value` if it is None or a 0-d tensor, which a schedule moves in place; else raise."""
     if value is not None and not (isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 0):
         raise TypeError(
             f"{type(synapse).__name__}: hardness must be a 0-d tensor or None, but is {value!r}; "
@@ -38,7 +38,7 @@ _SYNAPSE_CHECKS = {**BINARY_CHECKS, "hardness": _hardness}
 
 
 def per_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A function of images `[B, C, H, W]` or rows `[B, N]` on those, or on each step of `[T, B, ...]`."""
+    """Return a function of images `[B, C, H, W]` or rows `[B, N]` on `x`, which may have time before: `[T, B, ...]`."""
     if x.dim() in (2, 4):
         return function(x)
     flat = function(x.flatten(0, 1))
@@ -46,7 +46,7 @@ def per_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def require_images(where: str, x: Tensor, channels: int) -> None:
-    """`[B, C, H, W]` or `[T, B, C, H, W]` with that many channels and at least one step."""
+    """Raise unless `x` is `[B, C, H, W]` or `[T, B, C, H, W]` with these channels and at least one step."""
     if x.dim() not in (4, 5) or x.shape[-3] != channels:
         raise ValueError(
             f"{where}: input must be [B, {channels}, H, W] or [T, B, {channels}, H, W], but has shape {list(x.shape)}"
@@ -95,7 +95,7 @@ class BinaryLinear(nn.Linear, Checked):
         return F.linear(x, used_weight(self), self.bias)
 
     def signs(self) -> Tensor:
-        """The weights of one bit."""
+        """Return the weights of one bit, -1 or +1."""
         return binarize(self.weight, self.clip)
 
     def extra_repr(self) -> str:
@@ -148,7 +148,7 @@ class BinaryConv2d(nn.Conv2d, Checked):
         return per_step(convolve, x)
 
     def signs(self) -> Tensor:
-        """The weights of one bit."""
+        """Return the weights of one bit, -1 or +1."""
         return binarize(self.weight, self.clip)
 
     def extra_repr(self) -> str:
@@ -156,7 +156,7 @@ class BinaryConv2d(nn.Conv2d, Checked):
 
 
 def used_weight(synapse: BinaryLinear | BinaryConv2d) -> Tensor:
-    """What a synapse multiplies with: signs, soft weights on their way there, or real ones."""
+    """Return the weights that a synapse multiplies with: signs, soft weights on their way there, or real ones."""
     if not synapse.binary:
         return synapse.weight
     if synapse.hardness is not None and torch.is_grad_enabled():

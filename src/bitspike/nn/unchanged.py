@@ -1,4 +1,4 @@
-"""Trying a network out without a trace: what a forward pass, or its mode, changes is undone, bit for bit."""
+"""A network can be tried out without a trace: what a forward pass or a mode changes is undone, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = (Tensor, nn.Parameter)  # a subclass may carry attributes that a clone 
 
 @contextmanager
 def unchanged(net: nn.Module) -> Iterator[None]:
-    """After the block `net` is as before, also after an error: values, buffers, states, modes; and so are generators.
+    """Restore `net` after the block, also after an error: values, buffers, states, modes; and random generators.
 
     Inside the block the modules hold clones of their tensors, so that not even the version of the originals moves: a
     backward pass that waits for them still can be made.
@@ -45,19 +45,19 @@ def unchanged(net: nn.Module) -> Iterator[None]:
 
 
 def _gpus() -> list[int]:
-    """All that a generator of may move; none where CUDA is not in use."""
+    """Return the GPUs whose generators a network may move; none where CUDA is not in use."""
     return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
 def _refill(container: Any, content: Any) -> None:
-    """The same object with what it held: others may hold it too."""
+    """Put the content back into the same object, which others may hold too."""
     container.clear()
     (container.extend if isinstance(container, list) else container.update)(content)
 
 
 @torch.no_grad()
 def _hold_clones(holder: dict[str, Any], clones: dict[int, Tensor]) -> None:
-    """Replace tensors by clones; one tensor held twice by the same clone."""
+    """Replace tensors by clones; a tensor that is held twice gets one clone."""
     for name, value in holder.items():
         if type(value) in _PLAIN:
             if id(value) not in clones:
@@ -67,7 +67,7 @@ def _hold_clones(holder: dict[str, Any], clones: dict[int, Tensor]) -> None:
 
 
 def evaluation_mode(net: nn.Module) -> Callable[[], None]:
-    """`net.eval()`; calling what it gives puts every module back in its own mode: a frozen batch norm stays frozen."""
+    """Call `net.eval()`; return a function that puts every module back into its own mode, a frozen batch norm too."""
     modes = [(module, module.training) for module in net.modules()]
     net.eval()
 

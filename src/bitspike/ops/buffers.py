@@ -1,4 +1,4 @@
-"""Large CPU buffers that are handed out again once freed: their page faults cost more than the scan that fills them.
+"""Large CPU buffers that are used again once freed: fresh pages cost more time than the scan that fills them.
 
 PyTorch returns a large CPU tensor's memory to the system when it dies and faults in fresh pages for the next one.
 """
@@ -21,12 +21,12 @@ _LARGE = 1 << 20  # bytes; malloc recycles smaller ones by itself
 
 
 def float32(shape: Sequence[int]) -> Tensor:
-    """An uninitialised float32 tensor on the CPU, whatever PyTorch's defaults are set to."""
+    """Return an uninitialised float32 tensor on the CPU, whatever PyTorch's defaults are set to."""
     return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to keep what is freed instead of returning it: for programs, whose memory is their own to tune."""
+    """Ask glibc to keep freed memory. Only programs call this: a library must not tune the memory of others."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -38,7 +38,7 @@ def keep_freed_memory() -> None:
 
 
 class BufferPool:
-    """Hands out float32 tensors; keeps up to `keep` bytes of those that have died, the oldest dropped first."""
+    """A pool of float32 tensors: it keeps up to `keep` bytes of those that are freed, and drops the oldest first."""
 
     def __init__(self, keep: int) -> None:
         self.keep = keep
@@ -49,7 +49,7 @@ class BufferPool:
         self._returned: SimpleQueue[Tensor] = SimpleQueue()
 
     def empty(self, shape: Sequence[int]) -> Tensor:
-        """A tensor of `shape` with arbitrary contents."""
+        """Return a tensor of `shape` with arbitrary contents."""
         shape = torch.Size(shape)
         count = shape.numel()
         if count * 4 < _LARGE:
@@ -87,7 +87,7 @@ class BufferPool:
 
 
 def _rounded(count: int) -> int:
-    """Up to an eighth more, so that batches of about one size share buffers."""
+    """Round up by at most an eighth, so that batches of about one size share buffers."""
     step = 1 << max(count.bit_length() - 4, 0)
     return -(-count // step) * step
 

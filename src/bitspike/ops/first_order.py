@@ -1,4 +1,4 @@
-"""Autograd functions whose backward pass is written by hand: right gradients, that cannot be differentiated again."""
+"""Autograd functions whose backward pass is written by hand: their gradients cannot be differentiated again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Function = TypeVar("_Function", bound=type[torch.autograd.Function])
 
 
 def first_order(function: _Function) -> _Function:
-    """A class of functions of `ops` whose gradient has no gradient: asking for one is an error, never a wrong number.
+    """Make the second derivative of an autograd function an error, never a wrong number; use it as a decorator.
 
     PyTorch's own `once_differentiable` raises only where the incoming gradient requires grad. A gradient depends on the
     function's inputs as well, and without a graph to them a second derivative would lack their part without a word.
@@ -42,7 +42,7 @@ def first_order(function: _Function) -> _Function:
 
 
 class _Link(torch.autograd.Function):
-    """Nothing, with a graph to the inputs: unlike a view it keeps none of their memory."""
+    """An empty tensor with a graph to the inputs; unlike a view it keeps none of their memory."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class _Link(torch.autograd.Function):
 
 
 class _Final(torch.autograd.Function):
-    """The first `count` tensors as they are, which depend on the others in a way that nobody wrote down."""
+    """The first `count` tensors unchanged, in a graph that depends on the others but cannot be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -18,7 +18,7 @@ from bitspike import LIF, BinaryConv2d, BinaryLinear, build
 from bitspike.nn import StepBatchNorm2d
 from bitspike.nn.block import Block
 from bitspike.nn.dropout import Dropout
-from bitspike.nn.fast import c as fast_c
+from bitspike.nn.fast import refusal
 from bitspike.ops.chain import c as dense_kernels
 
 NETS = {"dense": ("25Dense30Dense20Dense5", (25,)), "conv": ("3Conv3-AP2-4Conv3-AP2-16Dense5", (2, 14, 14))}
@@ -306,13 +306,13 @@ def test_on_a_gpu_odd_layers_are_their_modules(kind, apply, reason):
 
 def test_the_c_path_says_why_not():
     block, x = network("dense").layers[0], events("dense")
-    assert fast_c.refused_dense(block, x) is None
+    assert refusal.refused_dense(block, x) is None
     block.pools.append(nn.Identity())
-    assert fast_c.refused_dense(block, x) == "has pools or a batch norm behind a dense synapse"
+    assert refusal.refused_dense(block, x) == "has pools or a batch norm behind a dense synapse"
     conv, x = network("conv").layers[0], events("conv")
-    assert fast_c.refused_convolution(conv, x) is None
+    assert refusal.refused_convolution(conv, x) is None
     conv.synapse.stride = (2, 2)
-    assert fast_c.refused_convolution(conv, x) == "has a convolution with stride, padding, dilation or groups"
+    assert refusal.refused_convolution(conv, x) == "has a convolution with stride, padding, dilation or groups"
 
 
 @pytest.mark.parametrize("part", ["weight", "bias"])
@@ -331,7 +331,7 @@ def test_a_slope_that_lif_refuses_is_refused_in_c_too(value):
         block.lif.slope = value
     except (TypeError, ValueError):
         return  # refused where it is set
-    assert fast_c.refused_dense(block, events("dense")) is not None
+    assert refusal.refused_dense(block, events("dense")) is not None
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["sequence", "static"])

@@ -9,6 +9,7 @@ import torch
 import bitspike
 from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.fast import triton as fused
+from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.sharding import Shard
 
 pytest.importorskip("triton")
@@ -89,7 +90,7 @@ def batch(kind, shape, size=3, seed=5):
 
 
 def outputs(net, x, *, recompute=False):
-    assert fused.refusal(list(net.layers), x) is None
+    assert refused_network(list(net.layers), x) is None
     return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)
 
 
@@ -248,7 +249,7 @@ def test_a_soft_first_layer_is_fused_with_its_own_gradient(hardness):
 def test_soft_layers_on_spikes_are_not_fused():
     net = network(CONV, (1, 14, 14), **IMAGE)
     net.layers[1].synapse.hardness = torch.tensor(2.0, device=DEVICE)
-    assert fused.refusal(list(net.layers), batch("image", (1, 14, 14))) == "layer 2 has real weights"
+    assert refused_network(list(net.layers), batch("image", (1, 14, 14))) == "layer 2 has real weights"
 
 
 def test_images_far_from_zero_keep_their_gradients():
@@ -278,7 +279,7 @@ def test_norms_and_dropouts_follow_their_own_mode():
 
 
 def test_evaluation_keeps_nothing_for_backward(monkeypatch):
-    from bitspike.ops.chain import chain
+    from bitspike.ops.chain import triton as chain
 
     kept = []
     real = chain.scan_forward

@@ -13,6 +13,7 @@ from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.nn.fast import triton as fused
+from bitspike.nn.fast.refusal import refused_network
 from bitspike.train.tricks import recalibrate as module
 from bitspike.train.tricks.recalibrate import calibration_rows, recalibrate
 from helpers import runs
@@ -109,7 +110,7 @@ def test_fused_kernels_come_to_the_same(monkeypatch, data, norm):
     calls = []
 
     def forward(self, x):
-        calls.append(fused.refusal(self._blocks(), x))
+        calls.append(refused_network(self._blocks(), x))
         return fused.run(self._blocks(), x, self._steps(x, None), recompute=False)[0]
 
     monkeypatch.setattr(SpikingNetwork, "forward", forward)

@@ -1,6 +1,7 @@
 """Fast paths: which layers and networks compiled kernels take over from the modules, and why not the others.
 
-- `plain.py`: the conditions that both paths share. It decides what a plain layer is, and gives the reason if it is not.
+- `plain.py`: what a plain synapse, pool, batch norm, dropout or neuron layer is, or the reason why it is not one.
+- `refusal.py`: why a layer or a network is left to its modules; both paths and `net.unfused(x)` ask there.
 - `c.py`: single layers in C on the CPU.
-- `triton.py`: a whole network in Triton on a GPU; `net.unfused(x)` tells its reasons.
+- `triton.py`: a whole network in Triton on a GPU.
 """

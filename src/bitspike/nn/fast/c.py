@@ -1,18 +1,19 @@
-"""A block's C path on the CPU (ops/cpu): what of it applies to this layer and this input, and what to hand over.
+"""Layers in C on the CPU: whether a layer and its input fit the kernels, and what these are given.
 
-`refused_convolution` and `refused_dense` say why the modules themselves must run; they are the definition, and say what
-is wrong. The rest gives None there, and where numbers (not whole, not finite) or their count are not for C.
+`convolved` and `dense_layer` return None where the modules themselves must run: for a reason in refusal.py, or because
+the numbers do not fit C (not whole, not finite, or too many). The modules are the definition, and say what is wrong.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import plain
+from bitspike.nn.fast.refusal import refused_convolution, refused_dense
 from bitspike.nn.neurons import LIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput, LIFState
@@ -25,41 +26,8 @@ if TYPE_CHECKING:
     from bitspike.nn.block import Block
 
 
-def refused_convolution(block: Block, x: Tensor) -> str | None:
-    """Why the convolution of `x [T, B, C, H, W]` is a matter of the modules; its pools may be any."""
-    conv = block.synapse
-    if reason := plain.changed_synapse(conv, x.device):
-        return reason
-    if not isinstance(conv, BinaryConv2d) or not conv.binary or conv.hardness is not None or conv.bias is not None:
-        return "has no convolution of one bit a weight without bias"
-    if x.dim() != 5 or x.shape[2] != conv.in_channels or len(x) == 0:
-        return f"takes [T, B, {conv.in_channels}, H, W], not {list(x.shape)}"
-    return plain.unlike_convolution(conv)
-
-
-def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str | None:
-    """Why the dense layer on `x [T, B, K]` is a matter of its modules."""
-    from bitspike.nn.block import Block
-
-    parts: Any = block._modules
-    synapse, dropout = parts["synapse"], parts["dropout"]
-    if reason := plain.redefined(block, Block) or plain.changed_synapse(synapse, x.device):
-        return reason
-    if not isinstance(synapse, BinaryLinear) or not synapse.binary or synapse.hardness is not None:
-        return "has no dense synapse of one bit a weight"
-    if x.dim() != 3 or x.shape[2] != synapse.in_features:
-        return f"takes [T, B, {synapse.in_features}], not {list(x.shape)}"
-    if len(parts["pools"]) or parts.get("norm") is not None:
-        return "has pools or a batch norm behind a dense synapse"
-    if reason := plain.changed_dropout(dropout) or plain.changed_neurons(parts["lif"], x.device):
-        return reason
-    if dropout.active and dropout.key is None and dropout.shard is not None:
-        return "shares PyTorch's draws of dropout with other processes"
-    return None if _fits(state, (x.shape[1], synapse.out_features)) else "continues a state that does not fit"
-
-
 def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
-    """The current of a convolution of spikes `[T, B, C, H, W]`, and how many of the block's pools are in it."""
+    """Return the current of a convolution on spikes `[T, B, C, H, W]`, and how many of the block's pools are in it."""
     if refused_convolution(block, x):
         return None
     signs = _signs(block.synapse)
@@ -71,7 +39,7 @@ def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
 
 
 def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: bool) -> LIFOutput | None:
-    """The whole of a dense block on spikes `[T, B, K]`."""
+    """Return the output of a whole dense block on spikes `[T, B, K]`."""
     if refused_dense(block, x, state):
         return None
     synapse, outputs = block.synapse, len(block.synapse.weight)
@@ -88,13 +56,13 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
 
 
 def _signs(synapse: BinaryLinear | BinaryConv2d) -> Tensor | None:
-    """The weights of one bit; a diverged weight, whose sign is NaN, needs the modules."""
+    """Return the weights of one bit; None if one has diverged: its sign is NaN, and the modules report it."""
     signs = synapse.signs()
     return signs if bool(signs.detach().sum().isfinite()) else None
 
 
 def _neurons(lif: LIF, outputs: int, keep_membrane: bool) -> Neurons | None:
-    """Neurons whose thresholds and decays `lif` would not refuse."""
+    """Return the neurons as kernels take them; None if `lif` would refuse a threshold or a decay."""
     beta, theta, center = lif.beta, lif.theta, lif.theta_grad
     if not is_ordinary(beta, (outputs,) if beta.dim() else (), theta.device):
         return None
@@ -102,15 +70,8 @@ def _neurons(lif: LIF, outputs: int, keep_membrane: bool) -> Neurons | None:
     return Neurons(beta, theta, center, lif.slope, lif.surrogate, keep_membrane) if right else None
 
 
-def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
-    if state is None:
-        return True
-    cpu = torch.device("cpu")
-    return isinstance(state, LIFState) and all(is_ordinary(part, shape, cpu) for part in (state.membrane, state.spikes))
-
-
 def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:
-    """What `dropout` keeps of a current `[T, B, N]`."""
+    """Return what `dropout` keeps of a current `[T, B, N]`."""
     p, key = dropout.p, dropout.key
     if key is not None:
         first_row = dropout.shard.start if dropout.shard else 0

@@ -1,8 +1,7 @@
-"""Which networks run as a chain of fused kernels, and how one is taken apart for it."""
+"""Whole networks in Triton on a GPU: what the fused kernels are given, of networks that refusal.py lets through."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitspike.nn.block import Block
-from bitspike.nn.fast import plain
-from bitspike.nn.neurons import RecurrentLIF
+from bitspike.nn.fast.refusal import unlike_norm, unlike_synapse
 from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput
-from bitspike.ops.available import no_fused_kernels
-from bitspike.ops.checks import is_ordinary
 
 if TYPE_CHECKING:
     from bitspike.ops.chain.triton import Hidden, Link
@@ -25,127 +21,23 @@ if TYPE_CHECKING:
     from bitspike.ops.product.geometry import Grid
 
 
-_PARTS = ("synapse", "pools", "norm", "dropout", "lif")
-
-
-def refusal(layers: list[Block], x: Tensor) -> str | None:
-    """Why these layers do not run fused on `x`; None if they do."""
-    if reason := no_fused_kernels(x.device):
-        return reason
-    if not x.numel():
-        return "the batch is empty"
-    if torch.is_autocast_enabled(x.device.type):
-        return "autocast is on"
-    if len(layers) == 1 and x.dtype != torch.uint8:
-        return "one layer on real numbers has nothing to fuse"
-    for i, block in enumerate(layers):
-        own = i == 0 and x.dtype != torch.uint8  # a first layer on real numbers is computed by its own modules
-        if reason := _unlike_layer(block, x.device, own=own, last=i == len(layers) - 1):
-            return f"layer {i + 1} {reason}"
-    return None
-
-
-def _unlike_layer(block: Block, device: torch.device, *, own: bool, last: bool) -> str | None:
-    """Why a layer is not one of the chain; `own`: but for its neurons, its modules compute it."""
-    reasons = (_unlike_block(block, device), _unlike_neurons(block, device, last=last))
-    for found in reasons if own else (*reasons, _unlike_synapse(block), _unlike_norm(block)):
-        for reason in found:
-            return reason
-    return None
-
-
-def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
-    """A fused block is a Block of its own plain parts; its dropout, if any, is on a dense layer and of this process."""
-    norm = block.norm
-    parts = (
-        plain.changed(block, Block),
-        plain.changed_synapse(block.synapse, device),
-        None if norm is None else plain.changed_norm(norm, device),
-        plain.changed_dropout(block.dropout),
-    )
-    yield from (reason for reason in parts if reason)
-    yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
-    for module in (block.lif, *block.pools):
-        if plain.watched(module):
-            yield f"has a {type(module).__name__} with hooks of its own"
-    if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
-        yield "has dropout on a convolution"
-    if block.dropout.p > 0 and block.dropout.shard is not None:
-        yield "shares its dropout with other processes"
-
-
-def _unlike_neurons(block: Block, device: torch.device, *, last: bool) -> Iterator[str]:
-    """Neurons of a hidden layer are plain LIF with one threshold and one fixed decay; those of the last are any."""
-    lif = block.lif
-    if lif.backend != "auto":
-        yield f"asks for backend {lif.backend!r}"
-    if last:
-        if not isinstance(block.synapse, BinaryLinear):
-            yield "is the last and not dense"
-        return
-    if type(lif) is RecurrentLIF:
-        yield "has recurrent neurons"
-    if reason := plain.changed_neurons(lif, device):
-        yield reason
-    elif lif.beta.requires_grad or not is_ordinary(lif.beta, (), device):
-        yield "has learnt neurons, or a decay for each"
-
-
-def _unlike_synapse(block: Block) -> Iterator[str]:
-    """A fused synapse is binary: dense without pools, or a plain convolution and at most one plain average pool."""
-    synapse, pools = block.synapse, block.pools
-    if not synapse.binary or synapse.hardness is not None:
-        yield "has real weights"
-    if synapse.clip is not None and not synapse.clip > 0:
-        yield f"clips gradients at {synapse.clip!r}"
-    if isinstance(synapse, BinaryLinear):
-        if len(pools):
-            yield "has pools behind a dense synapse"
-        return
-    if len(pools) > 1:
-        yield "has several pools"
-    if any(plain.average_size(pool) is None for pool in pools):
-        yield "has other pools than a plain average"
-    if reason := plain.unlike_convolution(synapse):
-        yield reason
-    if synapse.bias is not None:
-        yield "has a convolution with bias"
-
-
-def _unlike_norm(block: Block) -> Iterator[str]:
-    """A fused batch norm is of a convolution, with parameters, running averages, and its statistics in this process."""
-    norm = block.norm
-    if norm is None:
-        return
-    if isinstance(block.synapse, BinaryLinear):
-        yield "has a batch norm behind a dense synapse"
-    if norm.shard is not None:
-        yield "shares its statistics with other processes"
-    if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:
-        yield "has a batch norm without parameters, without running averages or with momentum 1"
-    elif not norm.running_mean.is_contiguous() or norm.running_var is None or not norm.running_var.is_contiguous():
-        yield "has running averages that do not lie in a row"
-    if not norm.training and torch.is_grad_enabled():
-        yield "has a batch norm in evaluation mode, and gradients are on"
-
-
 @dataclass(frozen=True, slots=True)
 class HiddenSpikes:
-    """The spikes of hidden layers as bits `[T * B, words]`, and what they are on demand."""
+    """The spikes of hidden layers as bits `[T * B, words]`; `counts` and `spikes` make numbers of them."""
 
     bits: tuple[Tensor, ...]
     grids: tuple[Grid, ...]
     steps: int
 
     def counts(self) -> tuple[Tensor, ...]:
-        """Of each neuron for each sample: `[B, C, H, W]` or `[B, N]` float32 a layer."""
+        """Return how often each neuron fired for each sample: `[B, C, H, W]` or `[B, N]` float32 for each layer."""
         from bitspike.ops.chain.triton_scan import spike_counts
 
         layers = zip(self.bits, self.grids, strict=True)
         return tuple(_as_shape(spike_counts(bits, grid, self.steps), grid) for bits, grid in layers)
 
     def spikes(self) -> tuple[Tensor, ...]:
-        """0 and 1: `[T, B, C, H, W]` or `[T, B, N]` float32 a layer."""
+        """Return the spikes as 0 and 1: `[T, B, C, H, W]` or `[T, B, N]` float32 for each layer."""
         from bitspike.ops.product.triton import unpack_bits
 
         whole = [unpack_bits(bits, grid) for bits, grid in zip(self.bits, self.grids, strict=True)]
@@ -154,7 +46,7 @@ class HiddenSpikes:
 
 
 def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, HiddenSpikes]:
-    """The last layer's output, and the spikes of the hidden ones."""
+    """Return the last layer's output, and the spikes of the hidden layers."""
     from bitspike.ops.chain.triton import Chain, run_chain
 
     counts = x.dtype == torch.uint8
@@ -182,7 +74,7 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
 
 
 def _key(layers: list[Block], device: torch.device) -> Tensor:
-    """What masks are drawn from: the key set for training, or a new one from PyTorch's generator."""
+    """Return the key that masks are drawn from: the one set for training, or a new one from PyTorch's generator."""
     drops = [block.dropout for block in layers if block.dropout.active]
     for drop in drops:
         if drop.key is not None:
@@ -193,7 +85,7 @@ def _key(layers: list[Block], device: torch.device) -> Tensor:
 
 
 def _shapes(layers: list[Block], shape: torch.Size, first: torch.Size | None) -> list[tuple[int, int, int]]:
-    """Channels, height and width before each layer and after the last; `first`: of layer 1's current, if known."""
+    """Return channels, height and width before each layer and after the last; `first` is layer 1's, if known."""
     c, h, w = shape if len(shape) == 3 else (shape.numel(), 1, 1)
     found = [(c, h, w)]
     if first is not None:
@@ -211,14 +103,14 @@ def _shapes(layers: list[Block], shape: torch.Size, first: torch.Size | None) ->
 
 
 def _pool(block: Block) -> int:
-    """The width of its average pool; 1 if it has none."""
+    """Return the width of the block's average pool; 1 if it has none."""
     for pool in block.pools:
         return int(pool.kernel_size)  # type: ignore[arg-type]
     return 1
 
 
 def _grids(layers: list[Block], shapes: list[tuple[int, int, int]]) -> list[Grid]:
-    """Of every hidden layer, aligned for the layer that reads it."""
+    """Return the grid of every hidden layer, aligned for the layer that reads it."""
     from bitspike.ops.product.geometry import aligned_grid
 
     return [
@@ -288,14 +180,14 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
 
 
 def _count_batches(layers: list[Block], steps: int) -> None:
-    """Batch norm's own count of what it has seen, for layers whose statistics the chain took."""
+    """Count the batches that batch norms have seen, in layers whose statistics the kernels took."""
     for block in layers:
         if block.norm is not None and block.norm.training and block.norm.num_batches_tracked is not None:
             block.norm.num_batches_tracked.add_(1 if isinstance(block.norm, SharedBatchNorm2d) else steps)
 
 
 def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
-    """Layer 1's current by its own modules: on real numbers, whose sums round, the order of operations is theirs."""
+    """Return layer 1's current by its own modules: on real numbers sums round, and their order is the modules'."""
     own = _has_own_backward(block, x, steps)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
         if isinstance(block.synapse, BinaryLinear):
@@ -313,24 +205,24 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
 
 
 def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
-    """Whether gradients only go to a binary convolution on a static image, for which there are kernels."""
+    """Return whether gradients only go to a binary convolution on a static image, for which there are kernels."""
     return (
         steps is not None
         and torch.is_grad_enabled()
         and not x.requires_grad
         and isinstance(block.synapse, BinaryConv2d)
-        and not any((*_unlike_synapse(block), *_unlike_norm(block)))
+        and not any((*unlike_synapse(block), *unlike_norm(block)))
     )
 
 
 def _channels_last(current: Tensor, grid: Grid) -> Tensor:
-    """`[T, B, C, H, W]` (or `[T, B, N]`) as `[T, B, neurons]`, channels last and padded."""
+    """Return a current `[T, B, C, H, W]` or `[T, B, N]` as `[T, B, neurons]`, channels last and padded."""
     if current.dim() == 5:
         current = current.permute(0, 1, 3, 4, 2)
     return F.pad(current, (0, grid.stride - grid.channels)).flatten(2)
 
 
 def _as_shape(counts: Tensor, grid: Grid) -> Tensor:
-    """Counts `[B, neurons]` as `[B, C, H, W]`, or `[B, N]` of a dense layer."""
+    """Return counts `[B, neurons]` as `[B, C, H, W]`, or as `[B, N]` of a dense layer."""
     shaped = counts.view(-1, grid.height, grid.width, grid.stride)[..., : grid.channels]
     return shaped[:, 0, 0] if grid.dense else shaped.permute(0, 3, 1, 2)

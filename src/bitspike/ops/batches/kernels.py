@@ -16,7 +16,7 @@ LEVELS = tl.constexpr(_LEVELS)
 
 @triton.jit(do_not_specialize=["count"])
 def _tally_kernel(sums, loss, rights, count, BLOCK: tl.constexpr):
-    """sums += loss * count, right ones, count; in float64."""
+    """sums[0..2] += loss * count, right samples, count; in float64."""
     right = tl.zeros([BLOCK], tl.float32)
     for begin in range(0, count, BLOCK):
         b = begin + tl.arange(0, BLOCK)
@@ -41,7 +41,7 @@ def _first_bad_kernel(norms, first, step, SIZE: tl.constexpr, BLOCK: tl.constexp
 def _scatter_kernel(
     index, count, starts, lengths, rows, out, batch, size, width, steps, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """out[t, b, position] = count for BLOCK events of sample rows[b]; no two have one place, so no two threads meet."""
+    """out[t, b, position] = count for BLOCK events of sample rows[b]; no two events share a place."""
     b = tl.program_id(0).to(tl.int64)
     row = tl.load(rows + b)
     start, length = tl.load(starts + row), tl.load(lengths + row)
@@ -55,7 +55,7 @@ def _scatter_kernel(
 
 @triton.jit
 def _positive(draw):
-    """31 bits of it, as a signed number: Triton divides no mixed ones."""
+    """Return 31 bits of a draw as a signed number: Triton does not divide signed by unsigned ones."""
     return draw.to(tl.int32, bitcast=True) & 0x7FFFFFFF
 
 

@@ -1,4 +1,4 @@
-"""A dense layer on spikes in C: products as sums of rows that fired, bias, dropout and LIF scan in one pass."""
+"""A dense layer on spikes in C: sums of the weights' rows that fired, bias, dropout and LIF scan in one pass."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ declare("dense_gradient", POINTER, COUNT, COUNT, COUNT, COUNT, NUMBER, POINTER)
 
 
 class Mask(NamedTuple):
-    """Of dropout: what is kept, as bytes `[T, B, N]` or as the draws that say so, and by what that is multiplied."""
+    """A mask of dropout: what is kept, as bytes `[T, B, N]` or as draws, and the factor of what is kept."""
 
     kept: Tensor | Draw
     scale: float
 
 
 class Neurons(NamedTuple):
-    """What `lif` takes beside the current; tensors are float32 and broadcast to `[B, N]`."""
+    """The neurons of a layer: what `lif` takes beside the current. Tensors are float32 and broadcast to `[B, N]`."""
 
     beta: Tensor
     theta: Tensor
@@ -62,7 +62,7 @@ class Neurons(NamedTuple):
 
 
 def pack_inputs(x: Tensor, outputs: int) -> Packed | None:
-    """Inputs `[T, B, K]` as `dense` takes them; None unless they are few, and whole numbers whose sums are exact."""
+    """Return inputs `[T, B, K]` as `dense` takes them; None unless they are few, and whole numbers with exact sums."""
     inputs = x.shape[-1]
     packed = pack(x, inputs) if inputs <= _SHORT else None
     limit = BUSY * min(1.0, _LARGE / (inputs * outputs)) * x.numel()
@@ -167,7 +167,7 @@ def _layer(
     kept: Tensor | None,
     mask: Mask | None,
 ) -> tuple[list[Tensor], _CDense]:
-    """The kernel's view of the layer, and the tensors that must outlive it."""
+    """Return the tensors that must outlive the kernel's call, and the layer as the kernel takes it."""
     beta, u0, theta, center, z0 = scanned
     held, scan = describe((weight, beta, u0, theta, center, z0), form)  # the first stands for a current
     inputs = len(weight)

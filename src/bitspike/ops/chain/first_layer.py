@@ -1,4 +1,4 @@
-"""The backward pass of a first convolution whose image, and so its current, is constant in time.
+"""The backward pass of a first convolution on a static image: its current is constant in time.
 
 Its forward pass stays with the plain modules: on real numbers sums round, and the order of operations is theirs.
 """
@@ -21,7 +21,7 @@ def attach(
     current: Tensor, before: Tensor, x: Tensor, synapse: Synapse, weight: Tensor, clip: float | None,
     norm: tuple[Tensor, Tensor, float] | None,
 ) -> Tensor:  # fmt: skip
-    """`current [B, N, h, w]` with gradients to the latent weight, and to weight and bias of the norm (with its eps).
+    """Return `current [B, N, h, w]` with gradients to the latent weight, and to weight and bias of the norm.
 
     `current` is the batch norm of `before`, which is what the synapse makes of `x [B, C, H, W]`.
     """
@@ -50,7 +50,7 @@ class _Entry(torch.autograd.Function):
 def _rows(
     grad: Tensor, before: Tensor, gamma: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The gradient of `before` as rows `[places, channels]`, and those of the norm's parameters."""
+    """Return the gradient of `before` as rows `[places, channels]`, and those of the norm's parameters."""
     batch, channels, height, width = grad.shape
     if gamma is None:
         return grad.permute(0, 2, 3, 1).contiguous().view(-1, channels), None, None

@@ -19,7 +19,7 @@ ROUNDS = tl.constexpr(_ROUNDS)
 
 @triton.jit
 def _rows(x, t, T, i, real, total):
-    """Rows t..t+3 of `x [T, total]`: a row's address is one number for all neurons, whose offsets have 32 bits."""
+    """Return rows t..t+3 of `x [T, total]`; a row has one address, and its neurons have offsets of 32 bits."""
     rows = ()
     for k in tl.static_range(4):
         rows += (tl.load((x + (t + k) * total) + i, mask=real & (t + k >= 0) & (t + k < T), other=0.0),)
@@ -31,7 +31,7 @@ def _current(
     raw, mean, scale, draw, shift, bias, below, keep,
     QUOTIENT: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    """raw / QUOTIENT, normalized, plus bias, dropped out: what enters the neuron."""
+    """Return what enters the neuron: raw / QUOTIENT, normalized, plus bias, after dropout."""
     x = raw.to(tl.float32)
     if QUOTIENT > 1:
         x = x * (1.0 / QUOTIENT) if (QUOTIENT & (QUOTIENT - 1)) == 0 else tl.div_rn(x, QUOTIENT * 1.0)
@@ -138,7 +138,7 @@ def _static_bwd_kernel(
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     SURROGATE: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient `[B, C, H, W]` of a current that is constant in time; nothing of the forward pass was kept.
+    """out = the gradient `[B, C, H, W]` of a current that is constant in time; the scan is run again for it.
 
     sum_t g[t] = sum_s gz[s] * s(u[s]) * (1 + beta + ... + beta**s): it can be added up forward, while u is made again.
     """

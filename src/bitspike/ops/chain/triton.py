@@ -1,4 +1,4 @@
-"""All hidden layers of a network as one autograd function: from the input or the first current to the last current.
+"""All hidden layers of a network as one autograd function: from the input, or the first current, to the last current.
 
 What is kept for backward: a hidden layer's spikes as bits, its surrogate gradient in bfloat16, and under a batch norm
 its current in 16 bits. A first layer with a constant current keeps nothing but bits. With `recompute` only the bits are
@@ -26,7 +26,7 @@ from bitspike.ops.saved import saved_tensors
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A synapse with its latent weight `[N, C, k, k]` and, of a dense layer, its bias."""
+    """A synapse with its latent weight `[N, C, k, k]`; a dense layer's has a bias."""
 
     synapse: Synapse
     weight: Tensor
@@ -45,8 +45,11 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`hidden` layers with `links[i]` into layer i and the last into the output; links[0] is None if the chain begins
-    with layer 0's current, `[B, C, H, W]` if `static`, else `[T, B, neurons]` with channels last."""
+    """The hidden layers of a network: `links[i]` leads into hidden layer i, the last link to the output.
+
+    links[0] is None if the chain begins with layer 0's current: `[B, C, H, W]` if `static`, else `[T, B, neurons]` with
+    channels last.
+    """
 
     steps: int
     batch: int
@@ -66,7 +69,7 @@ class _Record(NamedTuple):
 
 
 def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The last layer's current `[T, B, N]` float32, and each hidden layer's spikes as bits `[T * B, words]`."""
+    """Return the last layer's current `[T, B, N]` float32, and each hidden layer's spikes as bits `[T * B, words]`."""
     tensors = _tensors(chain)
     learning = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (entry, *tensors))
     out = _Chain.apply(chain, learning, entry, *tensors)
@@ -74,7 +77,7 @@ def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 
 def _tensors(chain: Chain) -> list[Tensor | None]:
-    """Everything that gradients flow to, or that must not change before backward: 2 a link, 6 a hidden layer."""
+    """Return all that gradients flow to or that must not change before backward: 2 for a link, 6 for a hidden layer."""
     found: list[Tensor | None] = []
     for link in chain.links:
         found += [None, None] if link is None else [link.weight, link.bias]
@@ -153,7 +156,7 @@ def _columns(link: Link) -> int:
 
 
 def _untracked(chain: Chain) -> Chain:
-    """The same, moving no running averages: they moved when the layer was first run."""
+    """Return the same chain without running averages to move: they moved when the layers were first run."""
     hidden = (
         h if h.norm is None or h.use_running else replace(h, norm=replace(h.norm, running=None)) for h in chain.hidden
     )
@@ -161,7 +164,7 @@ def _untracked(chain: Chain) -> Chain:
 
 
 def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -> _Record:
-    """Hidden layer i from the spikes (or the entry) before it."""
+    """Run hidden layer i on the spikes (or the entry) before it."""
     layer, link = chain.hidden[i], chain.links[i]
     grid = layer.neurons.grid
     static = chain.static and i == 0
@@ -181,7 +184,7 @@ def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -
 
 
 def _raw(link: Link, source: Tensor, folded: Any, grid: Grid) -> Tensor:
-    """The layer's raw current, whole numbers `[rows, height, width, stride]`, as narrow as they surely fit."""
+    """Return the layer's raw current, whole numbers `[rows, height, width, stride]`, in 16 bits where that fits."""
     if isinstance(folded, Tensor):
         return matmul.product(source, folded)
     rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
@@ -208,7 +211,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
 def _through_link(
     chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]], side: SideStream
 ) -> Tensor:
-    """The gradient `[rows, neurons]` bfloat16 of the spikes before link i; that of its weight is noted."""
+    """Return the gradient `[rows, neurons]` bfloat16 of the spikes before link i; write its weight's to `of_links`."""
     link = chain.links[i]
     if link is None or isinstance(folded, Tensor):
         raise ValueError("run_chain: only the first link may lead from the input")
@@ -234,7 +237,7 @@ def _through_neurons(
     of_links: list[list[Tensor | None]],
     of_layers: list[list[Tensor | None]],
 ) -> Tensor:
-    """The gradient of hidden layer i's current, as rows of channels."""
+    """Return the gradient of hidden layer i's current, as rows of channels."""
     layer = chain.hidden[i]
     if chain.static and i == 0:
         return static_backward(entry, grad, layer.neurons, chain.steps)

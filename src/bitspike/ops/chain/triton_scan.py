@@ -1,4 +1,4 @@
-"""The scan of a hidden layer from its raw current to bits, and back: host side of scan_kernels."""
+"""The scan of a hidden layer from its raw current to bits, and back, in the kernels of kernels.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bitspike.ops.product.geometry import WORD, Grid
 
 @dataclass(frozen=True, slots=True)
 class Neurons:
-    """A hidden layer's neurons: its grid, thresholds and decay on the device, and what its current passes before."""
+    """The neurons of a hidden layer: grid, thresholds and decay on the device, and what its current passes before."""
 
     grid: Grid
     beta: Tensor
@@ -31,13 +31,13 @@ class Neurons:
     key: Tensor | None = None
     layer: int = 0
 
-    def drops(self) -> dict[str, float | int]:
-        """What kernels know of the dropout."""
+    def dropout_arguments(self) -> dict[str, float | int]:
+        """Return the arguments of kernels for the dropout."""
         return {"below": dropped_below(self.dropout), "keep": 1 / (1 - self.dropout)}
 
 
 def _blocks(total: int) -> tuple[int, int]:
-    """Neurons a program and warps: few a thread, as time is walked step by step and only neighbours hide latency."""
+    """Return the neurons of a program and its warps: few for a thread, since only neighbours hide a step's latency."""
     return at_once(WORD if total < 132 * 256 else 2 * WORD), 1
 
 
@@ -49,7 +49,7 @@ def _shared(neurons: Neurons) -> dict[str, int]:
 def scan_forward(
     current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None, *, static: bool, save: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """bits `[T * B, words]`, and if saved the surrogate's gradient `[T, B, neurons]` bfloat16."""
+    """Return bits `[T * B, words]`, and if saved the surrogate's gradient `[T, B, neurons]` bfloat16."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
     if total + 2048 > 2**31:  # the last program's neurons are counted in 32 bits too
@@ -65,7 +65,7 @@ def scan_forward(
         norm.mean if norm else nothing, norm.scale if norm else nothing, norm.bias if norm else nothing,
         nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, norm.step if norm else 0,
-        **neurons.drops(), **_shared(neurons), QUOTIENT=neurons.quotient,
+        **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
         SURROGATE=neurons.surrogate,
         STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
         BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
@@ -74,7 +74,7 @@ def scan_forward(
 
 
 def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
-    """Spikes of each neuron for each sample, `[B, neurons]` float32, from bits `[T * B, words]`."""
+    """Return how often each neuron fired for each sample, `[B, neurons]` float32, from bits `[T * B, words]`."""
     batch = len(bits) // steps
     counts = torch.empty(batch, grid.neurons, dtype=torch.float32, device=bits.device)
     total = counts.numel()
@@ -84,7 +84,7 @@ def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
 
 
 def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Tensor, Tensor | None]:
-    """The gradient `[T, B, neurons]` bfloat16 of the current that enters the neurons, and of the bias `[channels]`."""
+    """Return the gradients of the current that enters the neurons, `[T, B, neurons]` bfloat16, and of the bias."""
     steps, batch = surrogate.shape[:2]
     total = batch * neurons.grid.neurons
     out = torch.empty_like(surrogate)
@@ -96,20 +96,21 @@ def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Te
     block, warps = _blocks(total)
     kernels._scan_bwd_kernel[(-(-total // block),)](
         grad, surrogate, out, out if sums is None else sums, neurons.theta if neurons.key is None else neurons.key,
-        neurons.beta, steps, total, **neurons.drops(), **_shared(neurons),
+        neurons.beta, steps, total, **neurons.dropout_arguments(), **_shared(neurons),
         DROP=neurons.dropout > 0, SUM=sums is not None, BLOCK=block, num_warps=warps,
     )  # fmt: skip
     return out, None if sums is None else sums.sum(0)[: neurons.grid.channels]
 
 
 def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int) -> Tensor:
-    """The gradient of a current `[B, C, H, W]` that is constant in time."""
+    """Return the gradient of a current `[B, C, H, W]` that is constant in time."""
     out = torch.empty(current.shape, dtype=torch.float32, device=current.device)
     total = len(current) * neurons.grid.neurons
     block, warps = _blocks(total)
     kernels._static_bwd_kernel[(-(-total // block),)](
         current, grad, out, neurons.theta if neurons.key is None else neurons.key,
-        neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, **neurons.drops(), **_shared(neurons),
+        neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total,
+        **neurons.dropout_arguments(), **_shared(neurons),
         SURROGATE=neurons.surrogate, DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return out

@@ -19,7 +19,7 @@ ROUNDS = 7
 def philox(
     counter: tuple[Tensor, Tensor, Tensor, Tensor], key: Tensor, rounds: int = ROUNDS
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four random 32-bit numbers (in int64) for each counter of four; `key` is one int64, low word first."""
+    """Draw four random 32-bit numbers (in int64) for each counter of four; `key` is one int64, low word first."""
     c0, c1, c2, c3 = counter
     k0, k1 = key & _WORD, (key >> 32) & _WORD
     for _ in range(rounds):
@@ -31,19 +31,19 @@ def philox(
 
 
 def _product(a: int, b: Tensor) -> tuple[Tensor, Tensor]:
-    """High and low word of a * b for 32-bit a and b, in int64 without overflow."""
+    """Return the high and the low word of a * b for 32-bit a and b, in int64 without overflow."""
     low, high = a * (b & 0xFFFF), a * (b >> 16)
     middle = (low >> 16) + high  # below 2**49
     return middle >> 16, ((middle & 0xFFFF) << 16) | (low & 0xFFFF)
 
 
 def dropped_below(p: float) -> int:
-    """The random numbers, of 2**32, that drop: those below this one."""
+    """Return the number below which a random number, of 2**32, drops."""
     return min(round(p * 2**32), _WORD)
 
 
 def keep_mask(shape: torch.Size | tuple[int, ...], p: float, key: Tensor, layer: int, first_row: int = 0) -> Tensor:
-    """Truth values `[T, B, ...]`, each True with probability 1 - p; rows are counted from `first_row` on."""
+    """Draw truth values `[T, B, ...]`, each True with probability 1 - p; rows are counted from `first_row` on."""
     steps, batch = shape[0], shape[1]
     neurons = torch.Size(shape[2:]).numel()
     place = torch.arange(batch * neurons, device=key.device) + first_row * neurons

@@ -1,4 +1,4 @@
-"""Dropout on a whole `[T, B, ...]` tensor with the mask of `ops.dropout`; backward draws it again."""
+"""Dropout of a whole `[T, B, ...]` tensor with the mask of reference.py; the backward pass draws it again."""
 
 from __future__ import annotations
 

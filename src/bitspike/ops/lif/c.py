@@ -1,4 +1,4 @@
-"""The C twin of the scan on the CPU: float32, threads over neurons, nothing kept for the backward but the current."""
+"""The C twin of the scan on the CPU: float32, threads over neurons; only the current is kept for the backward pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ declare("lif_backward", ctypes.POINTER(CScan), NUMBER, ctypes.POINTER(CGradients
 
 
 def refusal(scan: Scan) -> str | None:
-    """Why this call cannot run in C, or None if it can."""
+    """Return why this call cannot run in C; None if it can."""
     if scan.current.device.type != "cpu":
         return f"the current is on {scan.current.device}"
     if scan.current.dtype != torch.float32:
@@ -57,7 +57,7 @@ def refusal(scan: Scan) -> str | None:
 
 
 def run(scan: Scan) -> LIFOutput:
-    """Eq. 1-2 in C, on all of PyTorch's threads."""
+    """Compute Eq. 1-2 in C, on all of PyTorch's threads."""
     form = Form(scan.steps, scan.static, scan.shape, scan.slope, scan.surrogate, scan.keep_membrane)
     spikes, membrane, last = _LIF.apply(
         scan.current.contiguous(), scan.beta, scan.state.membrane, scan.theta, scan.center, scan.state.spikes, form
@@ -66,7 +66,7 @@ def run(scan: Scan) -> LIFOutput:
 
 
 class Form(NamedTuple):
-    """What of a Scan is not a tensor."""
+    """The part of a Scan that is not tensors."""
 
     steps: int
     static: bool
@@ -109,7 +109,7 @@ class _LIF(torch.autograd.Function):
 
 
 def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan]:
-    """The kernel's view of the inputs, and the contiguous tensors that must outlive it."""
+    """Return the contiguous tensors that must outlive the kernel's call, and the scan as the kernel takes it."""
     current, beta, u0, theta, center, z0 = tensors
     parameters = [p if p.numel() == 1 else p.expand(form.shape).contiguous() for p in (beta, theta, center)]
     held = [current, *parameters, u0.contiguous(), z0.contiguous()]
@@ -127,5 +127,5 @@ def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan
 
 
 def threads(form: Form) -> int:
-    """PyTorch's, or one where there is little to do."""
+    """Return the number of threads: PyTorch's, or one where there is little to do."""
     return torch.get_num_threads() if form.shape.numel() * form.steps >= _ALONE else 1

@@ -19,7 +19,7 @@ from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 @triton.jit
 def _neurons(neurons, BLOCK: tl.constexpr):
-    """The program's neurons, in int64, and which of them exist."""
+    """Return the program's neurons, in int64, and which of them exist."""
     n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     return n, n < neurons
 
@@ -30,7 +30,7 @@ INTERPRETED = not isinstance(_neurons, triton.JITFunction)
 
 @triton.jit
 def _each(pointer, n, live):
-    """A value a neuron in float32; zeros where there is no tensor."""
+    """Return one value for each neuron in float32; zeros where there is no tensor."""
     if pointer is None:
         value = tl.zeros(n.shape, tl.float32)
     else:
@@ -40,7 +40,7 @@ def _each(pointer, n, live):
 
 @triton.jit
 def _rows(pointer, t, WAY: tl.constexpr, stride_t, stride_n, n, live, steps, AHEAD: tl.constexpr):
-    """Rows t, t + WAY, ... as a tuple of AHEAD, in the dtype they are stored in: their first use waits for them."""
+    """Return rows t, t + WAY, ... as a tuple of AHEAD, in their stored dtype: the first use waits for them."""
     rows = ()
     if pointer is None:
         for _ in tl.static_range(AHEAD):
@@ -57,7 +57,7 @@ def _rows(pointer, t, WAY: tl.constexpr, stride_t, stride_n, n, live, steps, AHE
 
 @triton.jit
 def _keep(pointer, at, value, where):
-    """Store what somebody asked for."""
+    """Store a value if there is a tensor for it."""
     if pointer is not None:
         tl.store(pointer + at, value.to(pointer.dtype.element_ty), mask=where)
 

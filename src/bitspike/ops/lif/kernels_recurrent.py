@@ -16,7 +16,7 @@ from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 @triton.jit
 def _samples(batch, neurons, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """The program's samples; the places `[ROWS, WIDTH]` of their neurons in one step, and which of them exist."""
+    """Return the program's samples, the places `[ROWS, WIDTH]` of their neurons in a step, and which of them exist."""
     b = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     n = tl.arange(0, WIDTH)
     return b, b[:, None] * neurons + n[None, :], (b < batch)[:, None] & (n < neurons)[None, :]

@@ -1,4 +1,4 @@
-"""The Triton twin of the surrogates, for every kernel that scans: from instructions that are good to 22 bits."""
+"""The surrogates in Triton, for every kernel that scans: from instructions that are good to 22 bits."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def _surrogate(u, center, slope, SURROGATE: tl.constexpr):
-    """ds/du as in surrogate.py."""
+    """Return ds/du, as defined in surrogate.py."""
     away = slope * tl.abs(center - u)
     if SURROGATE == "fast_sigmoid":
         root = tl.rsqrt(1.0 + away)

@@ -1,4 +1,4 @@
-"""The leaky integrate-and-fire scan, Eq. 1-2 of the paper: one public op, several proved-equal backends."""
+"""The leaky integrate-and-fire scan, Eq. 1-2 of the paper: one public op with several equal backends."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from bitspike.ops.lif.surrogate import spike
 
 
 def run(scan: Scan) -> LIFOutput:
-    """Eq. 1-2 as written, under autograd."""
+    """Compute Eq. 1-2 as written, under autograd."""
     u, z, a = scan.state
     current = scan.current.to(scan.dtype)
     # unbind, not current[t]: the gradient of indexing fills a whole [T, ...] tensor for every t.

@@ -1,4 +1,4 @@
-"""The spike (Eq. 2), and the shapes of the gradient that stands in for its derivative."""
+"""The spike (Eq. 2), and the surrogate gradients that take the place of its derivative."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ CODES: dict[Surrogate, int] = {name: code for code, name in enumerate(GRADS)}
 
 
 def require_surrogate(where: str, surrogate: object) -> None:
-    """One of the shapes by name."""
+    """Raise unless `surrogate` is the name of a surrogate."""
     if not isinstance(surrogate, str) or surrogate not in GRADS:
         raise ValueError(f"{where}: surrogate must be one of {', '.join(GRADS)}, but is {surrogate!r}")
 
@@ -106,7 +106,7 @@ class _Spike(torch.autograd.Function):
 
 
 class _TransformedSpike(_Spike):
-    """The same as torch.func takes it: PyTorch spends more on a call with a context of its own than on the step."""
+    """The spike for torch.func; outside of it this form is not used, since its calls cost more than the step."""
 
     generate_vmap_rule = True
 

@@ -17,7 +17,7 @@ from bitspike.ops.saved import saved_tensors
 
 
 def run(scan: Scan) -> LIFOutput:
-    """Eq. 1-2 as one autograd function."""
+    """Compute Eq. 1-2 as one autograd function."""
     adaptation = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else None
     form = _Form(scan.steps, scan.static, scan.dtype, scan.slope, scan.surrogate, adaptation, scan.keep_membrane)
     u0, z0, a0 = scan.state
@@ -28,7 +28,7 @@ def run(scan: Scan) -> LIFOutput:
 
 
 class _Form(NamedTuple):
-    """What of a Scan is not a tensor."""
+    """The part of a Scan that is not tensors."""
 
     steps: int
     static: bool

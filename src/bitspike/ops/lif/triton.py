@@ -1,4 +1,4 @@
-"""The Triton twin of the scan: one kernel a direction over all of time, two bytes a neuron-step kept for the backward.
+"""The Triton twin of the scan: one kernel for each direction; two bytes for each neuron and step are kept.
 
 Spikes and membranes equal the definition's bit for bit. The backward pass multiplies by the surrogate rounded to bf16,
 by a relative 2**-8 at most, to nearest and so without bias. A static current keeps nothing and has it in float32.
@@ -24,7 +24,7 @@ _WIDEST = 512  # neurons of a recurrent layer: a program reads all their weights
 
 
 def refusal(scan: Scan) -> str | None:
-    """Why this call cannot run in Triton, or None if it can."""
+    """Return why this call cannot run in Triton; None if it can."""
     device = scan.current.device
     if scan.current.dtype not in _DTYPES:
         return f"the current is {scan.current.dtype}, not float32, bfloat16 or float16"
@@ -49,7 +49,7 @@ def refusal(scan: Scan) -> str | None:
 
 
 class Tile(NamedTuple):
-    """How a kernel is cut: neurons a program, its warps, rows loaded ahead."""
+    """How a kernel is cut: neurons in a program, its warps, and rows that are loaded ahead."""
 
     block: int
     warps: int
@@ -66,7 +66,7 @@ def tile(neurons: int) -> Tile:
 
 
 def run(scan: Scan) -> LIFOutput:
-    """Eq. 1-2 in one Triton kernel."""
+    """Compute Eq. 1-2 in one Triton kernel."""
     u0, z0, a0 = scan.start or LIFState(None, None, None)  # type: ignore[arg-type]
     rho, strength = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else (0.0, 0.0)
     form = Form(
@@ -91,7 +91,7 @@ def run(scan: Scan) -> LIFOutput:
 
 
 class Form(NamedTuple):
-    """What of a Scan is not a tensor."""
+    """The part of a Scan that is not tensors."""
 
     steps: int
     static: bool
@@ -217,12 +217,12 @@ class _LIF(torch.autograd.Function):
 
 
 def float32(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Memory that a kernel will fill."""
+    """Return memory that a kernel will fill."""
     return torch.empty(shape, dtype=torch.float32, device=device)
 
 
 def rows_of(tensor: Tensor | None, form: Form) -> tuple[Tensor | None, int, int]:
-    """A tensor `[T, B, ...]` (or `[B, ...]`) and how far apart in memory its rows and their neurons are.
+    """Return a tensor `[T, B, ...]` (or `[B, ...]`), and how far apart in memory its rows and their neurons are.
 
     A gradient that repeats over time, or is one number, is read where it lies.
     """
@@ -241,12 +241,12 @@ def rows_of(tensor: Tensor | None, form: Form) -> tuple[Tensor | None, int, int]
 
 
 def plain(tensor: Tensor | None) -> Tensor | None:
-    """One step `[B, ...]`, a neuron after another in memory."""
+    """Return one step `[B, ...]` with one neuron after another in memory."""
     return None if tensor is None else tensor.contiguous()
 
 
 def period_of(parameter: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
-    """A parameter's values, and after how many neurons they repeat: one for all, one a neuron of a sample, or each."""
+    """Return a parameter's values, and after how many neurons they repeat: 1, a sample's neurons, or all of them."""
     size = parameter.numel()
     if size != 1 and parameter.shape != shape[len(shape) - parameter.dim() :]:
         parameter, size = parameter.expand(shape), shape.numel()

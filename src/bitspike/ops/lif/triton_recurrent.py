@@ -1,4 +1,4 @@
-"""The Triton twin of the recurrent scan: one kernel a direction; the weights' gradient is one product at the end."""
+"""The Triton twin of the recurrent scan: one kernel for each direction; the weights' gradient is one product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The count loss in one kernel, with what it tells of accuracy; its plain definition is `train.losses.count_loss`."""
+"""The count loss and the right samples in one kernel; the plain definition is `count_loss` in train/losses.py."""
 
 from __future__ import annotations
 

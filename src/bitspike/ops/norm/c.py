@@ -34,7 +34,7 @@ declare("norm_backward", POINTER, NUMBER, *[POINTER] * 6, result=None)
 
 
 def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:
-    """stack of F.batch_norm(x[t], ...) over t: x `[T, B, C, H, W]`, weight and bias `[C]`; None where it cannot be."""
+    """Return the batch norm of reference.py: x `[T, B, C, H, W]`, weight and bias `[C]`; None where C cannot do it."""
     fused = _fused()
     if fused is None or x.shape[3] * x.shape[4] == 1:  # such an image is channels-last too, which sums otherwise
         return None
@@ -44,7 +44,7 @@ def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: 
 
 @cache
 def _fused() -> bool | None:
-    """Whether PyTorch's batch norm on this machine fuses multiply and add; None if its bits are like neither."""
+    """Return whether PyTorch's batch norm on this machine fuses multiply and add; None if its bits are like neither."""
     here: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float32, "device": "cpu"}
     x = torch.randn(2, 3, 19, 5, 5, **here) * 3 + 1
     weight, bias, mean, spread = torch.randn(4, 19, **here).unbind()

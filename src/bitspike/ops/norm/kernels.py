@@ -1,4 +1,4 @@
-"""Batch norm of real currents `[T, B, C, places]` in Triton; `fused.norm_kernels` turns sums into statistics.
+"""Batch norm of real currents `[T, B, C, places]` in Triton; kernels_statistics.py turns sums into statistics.
 
 A program of sums holds C_BLOCK channels times P_BLOCK places and goes through a part of the batch; one that applies
 takes R_BLOCK samples times N_BLOCK neurons of a step.

@@ -1,6 +1,6 @@
 """Batch norm of every step by its own statistics, all steps at once: the time-parallel twin of T calls of F.batch_norm.
 
-The plain passes below run anywhere; on a GPU Triton's kernels read each tensor once a pass (`step_norm_kernels`).
+The passes below run anywhere; on a GPU the kernels of triton.py read each tensor once in a pass.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def step_norm(
 
 
 def _fit_kernels(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages) -> bool:
-    """Whether everything is float32 (x perhaps half), and the averages do not just take the last step's values."""
+    """Return whether kernels apply: all is float32 (x perhaps half), and the averages keep more than the last step."""
     parts = (weight, bias, averages.mean, averages.variance)
     small = x.dtype in (torch.float32, torch.bfloat16, torch.float16)
     return small and averages.momentum < 1 and all(part is None or part.dtype == torch.float32 for part in parts)
@@ -68,7 +68,7 @@ class _StepNorm(torch.autograd.Function):
 
 
 def _forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, 1, C, 1, 1]`."""
+    """Return the output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, 1, C, 1, 1]`."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     variance, mean = torch.var_mean(wide, _OVER, correction=0, keepdim=True)
     _move(averages, mean[:, 0, :, 0, 0], variance[:, 0, :, 0, 0], x[0].numel() // x.shape[2])
@@ -79,7 +79,7 @@ def _forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: f
 
 
 def _move(averages: Averages, mean: Tensor, variance: Tensor, count: int) -> None:
-    """T moves of the running averages towards each step's mean and unbiased variance `[T, C]`, in place."""
+    """Move the running averages T times, in place, towards each step's mean and unbiased variance `[T, C]`."""
     steps, keep = len(mean), 1 - averages.momentum
     later = torch.arange(steps - 1, -1, -1, dtype=mean.dtype, device=mean.device)
     shares = (averages.momentum * torch.pow(keep, later))[:, None]
@@ -91,7 +91,7 @@ def _move(averages: Averages, mean: Tensor, variance: Tensor, count: int) -> Non
 
 
 def _backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of x, weight and bias."""
+    """Return the gradients of x, weight and bias."""
     grad, centred = grad.to(mean.dtype), x - mean
     count = x[0].numel() // x.shape[2]
     sums = grad.sum(_OVER, keepdim=True)

@@ -25,16 +25,16 @@ class _Shape(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """Into how many a batch is summed: enough programs to fill a GPU, few enough that adding them up is nothing."""
+        """The number of parts a batch is summed in: enough programs to fill a GPU, but few to add up."""
         return max(1, min(8, self.batch // 8))
 
     @property
     def share(self) -> int:
-        """Samples a part."""
+        """The number of samples in a part."""
         return -(-self.batch // self.parts)
 
     def tile(self) -> tuple[int, int]:
-        """Channels and places of a program of sums."""
+        """Return the channels and places that a program of sums takes."""
         places = min(next_power_of_2(self.places), _MOST_PLACES)
         return min(next_power_of_2(self.channels), max(_TILE // places, 1)), places
 
@@ -45,7 +45,7 @@ def _shape(x: Tensor) -> _Shape:
 
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, C]` float32."""
+    """Return the output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, C]` float32."""
     shape = _shape(x)
     steps, batch, channels, places = shape
     c_block, p_block = shape.tile()
@@ -72,7 +72,7 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: fl
 
 
 def backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of x, weight and bias."""
+    """Return the gradients of x, weight and bias."""
     shape = _shape(x)
     steps, batch, channels, places = shape
     c_block, p_block = shape.tile()
@@ -98,5 +98,5 @@ def backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Ten
 
 
 def _programs(shape: _Shape) -> tuple[int, int, int]:
-    """Of a kernel that applies."""
+    """Return the grid of programs of a kernel that applies statistics."""
     return shape.steps, -(-shape.batch // _ROWS), -(-shape.channels * shape.places // _NEURONS)

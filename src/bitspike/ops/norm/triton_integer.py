@@ -1,4 +1,4 @@
-"""Batch norm of whole-number currents: statistics that are exact whatever the order, and the gradient through them."""
+"""Batch norm of integer currents in Triton: exact statistics, whatever the order of sums, and their gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bitspike.ops.product.geometry import Grid
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A layer's batch norm: statistics of each step, or `shared` over time; `running` is what evaluation uses."""
+    """A layer's batch norm: statistics of each step, or `shared` over time; evaluation uses `running`."""
 
     weight: Tensor
     bias: Tensor
@@ -26,7 +26,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """(x - mean[t, c]) * scale[t, c] + bias[c], with `step` between two times."""
+    """What normalizes a current: (x - mean[t, c]) * scale[t, c] + bias[c]; times lie `step` numbers apart."""
 
     mean: Tensor
     scale: Tensor
@@ -36,7 +36,7 @@ class Normalizer:
 
 
 def _parts(rows: int) -> tuple[int, int]:
-    """Into how many parts rows are summed, and how many each."""
+    """Return in how many parts rows are summed, and how many rows a part has."""
     parts = max(1, min(8, rows // 256))
     return parts, -(-rows // parts)
 
@@ -46,7 +46,7 @@ def _channels(stride: int) -> int:
 
 
 def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normalizer:
-    """Of the raw current `[T, rows, stride]`, which is `quotient` times the current; running averages are moved."""
+    """Return the statistics of the raw current `[T, rows, stride]`, `quotient` times the current; move the averages."""
     steps, rows, stride = current.shape
     if rows * (steps if norm.shared else 1) == 1:
         raise ValueError("batch norm: needs more than one value a channel to train on; use a larger batch")
@@ -69,7 +69,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normal
 
 
 def running_normalizer(norm: Norm) -> Normalizer:
-    """By the running averages, as in evaluation: the same at every step."""
+    """Return what normalizes by the running averages, as in evaluation: the same at every step."""
     if norm.running is None:
         raise ValueError("running_normalizer: this batch norm keeps no running averages")
     mean, var = norm.running
@@ -80,7 +80,7 @@ def running_normalizer(norm: Norm) -> Normalizer:
 def norm_backward(
     grad: Tensor, current: Tensor, normalizer: Normalizer, norm: Norm, grid: Grid, quotient: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """From the gradient of the normalized current, in place, to that of the current, of weight and of bias."""
+    """Return the gradients of the current (in place), weight and bias, from that of the normalized current."""
     steps, rows, stride = current.shape
     parts, share = _parts(rows)
     block = _channels(stride)

@@ -1,4 +1,4 @@
-"""Weights of one bit: the sign, with a straight-through gradient to the latent real weight, or a soft way there."""
+"""Weights of one bit: the sign of the latent real weight, whose gradient goes straight through; and soft weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Binarize(torch.autograd.Function):
 
 
 class _TransformedBinarize(_Binarize):
-    """The same as torch.func takes it; a call with a context of its own costs more."""
+    """The sign for torch.func; outside of it this form is not used, since its calls cost more."""
 
     generate_vmap_rule = True
 
@@ -58,7 +58,7 @@ def _keep(ctx: Any, w: Tensor, clip: float | None) -> None:
 
 
 def _passed(ctx: Any, grad: Tensor) -> Tensor:
-    """What of a gradient goes straight through."""
+    """Return the part of a gradient that goes straight through: where |w| <= clip."""
     if ctx.clip is None:
         return grad
     (w,) = ctx.saved_tensors

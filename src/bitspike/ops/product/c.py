@@ -39,7 +39,7 @@ declare("conv_input_gradient", POINTER, NUMBER, POINTER, POINTER, POINTER)
 
 
 class _Geometry(NamedTuple):
-    """Which places of the output a site of the input reaches, through which tap of the folded kernel."""
+    """The places of the output that each site of the input reaches, and through which tap of the folded kernel."""
 
     height: int  # of the output
     width: int
@@ -48,7 +48,7 @@ class _Geometry(NamedTuple):
 
 
 def _reached(outputs: int, taps: int, stride: int) -> Tensor:
-    """The rows (or columns) of the input that each of the output reaches, `[outputs, taps]`."""
+    """Return the rows (or columns) of the input that each row (or column) of the output reads, `[outputs, taps]`."""
     return stride * torch.arange(outputs, device="cpu")[:, None] + torch.arange(taps, device="cpu")
 
 
@@ -65,7 +65,7 @@ def _geometry(height: int, width: int, taps_y: int, taps_x: int, stride: int) ->
 
 
 def fold_pool(kernel: Tensor, size: int) -> Tensor:
-    """The kernel `[O, C, H, W]` added up at all shifts below `size`: `[O, C, H + size - 1, W + size - 1]`."""
+    """Return the sum of the kernel `[O, C, H, W]` at all shifts below `size`: `[O, C, H + size - 1, W + size - 1]`."""
     last = size - 1
     shifted = [F.pad(kernel, (j, last - j, i, last - i)) for i in range(size) for j in range(size)]
     return torch.stack(shifted).sum(0) if size > 1 else kernel

@@ -12,7 +12,7 @@ from bitspike.ops.first_order import first_order
 
 
 def pooled_kernel(weight: Tensor, size: int) -> Tensor:
-    """The mean of size * size shifted copies of the kernels: `[O, C, kh, kw]` to `[O, C, kh+size-1, kw+size-1]`."""
+    """Return the mean of size * size shifted copies of the kernels `[O, C, kh, kw]`: `[O, C, kh+size-1, kw+size-1]`."""
     edge = size - 1
     return F.avg_pool2d(F.pad(weight, (edge, edge, edge, edge)), size, stride=1)
 
@@ -33,7 +33,7 @@ def conv_pool(x: Tensor, weight: Tensor, bias: Tensor | None, size: int) -> Tens
 
 
 def _used(x: Tensor, kernel: Tensor, size: int) -> tuple[int, int]:
-    """Rows and columns of x that the pool does not cut off."""
+    """Return the rows and columns of x that the pool does not cut off."""
     height, width = ((n - k) // size * size + k for n, k in zip(x.shape[2:], kernel.shape[2:], strict=True))
     return height, width
 

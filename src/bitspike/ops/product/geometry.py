@@ -1,4 +1,4 @@
-"""Where everything lies: hidden spikes as bits, channels last, and a synapse with its pool as one strided kernel.
+"""How spikes and weights lie in memory: spikes as bits, channels last; a synapse and its pool as one strided kernel.
 
 A step of one sample is a row. A row of a hidden layer holds height x width x channels neurons in that order, channels
 padded so that what one kernel row reads begins at a 32-bit word. `AvgPool_p(Conv_k(x))` is a kernel of k + p - 1 with
@@ -35,7 +35,7 @@ class Grid:
 
     @property
     def neurons(self) -> int:
-        """Of a row, with padding."""
+        """The number of neurons in a row, with padding."""
         return self.height * self.width * self.stride
 
 
@@ -67,22 +67,22 @@ class Synapse:
 
     @property
     def run(self) -> int:
-        """Words that hold what one row of the kernel reads."""
+        """The number of words that hold what one row of the kernel reads."""
         return -(-self.kernel_width * self.source.stride // WORD)
 
     @property
     def words(self) -> int:
-        """Words that hold all that the kernel reads."""
+        """The number of words that hold all that the kernel reads."""
         return self.kernel_height * self.run
 
     @property
     def bound(self) -> int:
-        """No output for spikes is larger."""
+        """The largest output that spikes can give."""
         return self.rows * self.columns * self.source.channels * self.pool**2
 
 
 def aligned_grid(channels: int, height: int, width: int, reader_pool: int, reader_dense: bool) -> Grid:
-    """The grid of a layer whose spikes a kernel with stride `reader_pool` reads (all at once, if dense)."""
+    """Return the grid of a layer whose spikes a kernel with stride `reader_pool` reads (all at once, if dense)."""
     if reader_dense:
         multiple = WORD // gcd(WORD, width)
     elif reader_pool % 2 or width % 2:

@@ -1,4 +1,4 @@
-"""Many small dense layers at once: one a group (a seed, a variant), none sees another's numbers."""
+"""Many small dense layers at once, one for each group (a seed, a variant); no group sees another's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From latent weights to the matrix that products read, and from that matrix's gradient back."""
+"""Kernels from latent weights to the matrix that products read, and from that matrix's gradient back."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -81,7 +81,7 @@ def _widen_kernel(source, out, K: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.
 
 @triton.jit
 def _binarize_kernel(weight, out, size, BLOCK: tl.constexpr):
-    """-1 or +1 by sign, zero is +1; NaN where the weight is not finite."""
+    """out = -1 or +1 by the sign of the weight, zero is +1; NaN where the weight is not finite."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     w = tl.load(weight + i, mask=i < size, other=0.0)
     tl.store(out + i, tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, mask=i < size)

@@ -1,4 +1,4 @@
-"""Wide dense layers on event counts: the vendor's matrix product on bfloat16, exact, with float32 out.
+"""Dense layers on event counts as one matrix product of the GPU vendor's: bfloat16 in, float32 out, exact.
 
 Counts to 255 and signs are exact in bfloat16, and so are float32 sums below 2**24.
 """
@@ -14,12 +14,12 @@ from bitspike.ops.product.geometry import WORD, Synapse, padded
 
 
 def takes(synapse: Synapse) -> bool:
-    """Whether a layer on counts is one matrix product."""
+    """Return whether a layer on event counts can be one matrix product."""
     return synapse.source.height * synapse.source.width == 1 and synapse.source.channels * 255 < 2**24
 
 
 def signs(weight: Tensor, rows: int) -> Tensor:
-    """The signs of `weight [N, K]` as bfloat16 `[rows, K padded to 32]`, 0 beyond."""
+    """Return the signs of `weight [N, K]` as bfloat16 `[rows, K padded to 32]`, 0 in the padding."""
     n, k = weight.shape
     wide = padded(k, WORD)
     out = torch.empty(rows, wide, dtype=torch.bfloat16, device=weight.device)
@@ -28,7 +28,7 @@ def signs(weight: Tensor, rows: int) -> Tensor:
 
 
 def rows(counts: Tensor, wide: int) -> Tensor:
-    """Counts `[T, B, K]` as bfloat16 `[T * B, wide]`."""
+    """Return counts `[T, B, K]` as bfloat16 `[T * B, wide]`."""
     size, k = counts.shape[0] * counts.shape[1], counts.flatten(2).shape[2]
     out = torch.empty(size, wide, dtype=torch.bfloat16, device=counts.device)
     kernels_weight._widen_kernel[(size, -(-wide // 1024))](counts, out, k, wide, 1024)
@@ -47,7 +47,7 @@ def product(rows: Tensor, matrix: Tensor) -> Tensor:
 
 
 def weight_grad(grad: Tensor, rows: Tensor, weight: Tensor, clip: float | None) -> Tensor:
-    """The gradient of the latent weight `[N, K, 1, 1]` from that of the current `[T * B, >= N]`."""
+    """Return the gradient of the latent weight `[N, K, 1, 1]` from that of the current `[T * B, >= N]`."""
     n, k = weight.shape[0], weight[0].numel()
     whole = _mm(grad.to(STORED).T, rows)
     found = whole[:n, :k].reshape(weight.shape)

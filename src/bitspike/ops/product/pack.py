@@ -19,7 +19,7 @@ declare("pack_rows", POINTER, COUNT, COUNT, NUMBER, POINTER, ctypes.POINTER(COUN
 
 
 class Packed(NamedTuple):
-    """Rows of 0 and 1, or of small whole numbers: bits say where a 1 is, and where more."""
+    """Rows of 0 and 1, or of small whole numbers, as bits that say where a 1 is, and where more."""
 
     bits: Tensor  # [2, rows, words] int64
     values: Tensor | None  # the rows themselves, unless all are 0 or 1
@@ -27,7 +27,7 @@ class Packed(NamedTuple):
 
 
 def pack(x: Tensor, largest_sum: int) -> Packed | None:
-    """The rows of `x [..., inputs]`; None unless all are whole numbers from 0 to 255 whose products are exact.
+    """Pack the rows of `x [..., inputs]`; None unless all are whole numbers from 0 to 255 with exact products.
 
     `largest_sum` bounds a sum of products where every input is 1: float32 must hold all of them without a gap.
     """
@@ -44,5 +44,5 @@ def pack(x: Tensor, largest_sum: int) -> Packed | None:
 
 
 def words(shape: tuple[int, ...]) -> Tensor:
-    """An uninitialised int64 tensor from recycled memory."""
+    """Return an uninitialised int64 tensor from recycled memory."""
     return pool.empty((*shape, 2)).view(torch.int64).squeeze(-1)

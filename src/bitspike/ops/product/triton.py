@@ -18,14 +18,14 @@ from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
 
 
 class Weights(NamedTuple):
-    """A synapse's signs, folded with its pool, as products read them: `[words * 32, N]`."""
+    """The signs of a synapse, folded with its pool, as products read them: `[words * 32, N]`."""
 
     matrix: Tensor
     offsets: Tensor | None = None  # of each k in a row of counts
 
 
 class Tiles(NamedTuple):
-    """How a product is cut; does not change any number of the forward pass."""
+    """How a product is cut; the forward pass gives the same numbers for any cut."""
 
     m: int
     n: int
@@ -40,7 +40,7 @@ def plain_product(spikes: Tensor, signs: Tensor, pool: int) -> Tensor:
 
 
 def pack_bits(spikes: Tensor, grid: Grid) -> Tensor:
-    """Spikes `[R, C, H, W]` as words `[R, neurons / 32]`, channels last, padding 0."""
+    """Return spikes `[R, C, H, W]` as words `[R, neurons / 32]`, channels last, padding 0."""
     last = F.pad(spikes.permute(0, 2, 3, 1), (0, grid.stride - grid.channels))
     lanes = last.reshape(len(spikes), -1, WORD).to(torch.int64) << torch.arange(WORD, device=spikes.device)
     words = lanes.sum(-1)
@@ -48,7 +48,7 @@ def pack_bits(spikes: Tensor, grid: Grid) -> Tensor:
 
 
 def unpack_bits(words: Tensor, grid: Grid) -> Tensor:
-    """Words `[R, neurons / 32]` as spikes `[R, C, H, W]` float32."""
+    """Return words `[R, neurons / 32]` as spikes `[R, C, H, W]` float32."""
     lanes = (words[..., None] >> torch.arange(WORD, device=words.device)) & 1
     last = lanes.reshape(len(words), grid.height, grid.width, grid.stride)[..., : grid.channels]
     return last.permute(0, 3, 1, 2).float()
@@ -67,7 +67,7 @@ def _words(synapse: Synapse, counts: bool) -> int:
 
 
 def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
-    """Signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts."""
+    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts."""
     n = synapse.channels
     stride = padded(n, 16)
     steps = _steps(synapse, counts)
@@ -84,7 +84,7 @@ _known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
 
 
 def _offsets(synapse: Synapse, size: int, device: torch.device) -> Tensor:
-    """Of each k = (channel, row, column) of the folded kernel in a sample `[C, H, W]`; made once a network."""
+    """Return the place in a sample `[C, H, W]` of each (channel, row, column) of the folded kernel; made once."""
     if (synapse, device) not in _known_offsets:
         source = synapse.source
         c, y, x = (
@@ -96,7 +96,7 @@ def _offsets(synapse: Synapse, size: int, device: torch.device) -> Tensor:
 
 
 def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
-    """Strides of what a kernel reads, in words of bits or in bytes of counts."""
+    """Return the strides of what a kernel reads, in words of bits or in bytes of counts."""
     source = synapse.source
     if counts:
         row, line, step = source.channels * source.height * source.width, source.width, synapse.pool
@@ -162,7 +162,7 @@ def weight_grad(
     grad: Tensor, source: Tensor, weight: Tensor, synapse: Synapse, scale: float,
     clip: float | None = None, *, bias: bool = False, tiles: Tiles | None = None, parts: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """The gradient of the latent weight `[N, C, k, k]`, straight through its sign, 0 where |w| > clip; and of the bias.
+    """Return the gradients of the latent weight `[N, C, k, k]`, 0 where |w| > clip, and of the bias.
 
     `source` is bits, counts, or float32 numbers laid out as counts, whose products are then float32's.
     """
@@ -196,7 +196,7 @@ def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
 
 
 def signs(weight: Tensor) -> Tensor:
-    """-1 or +1 by sign in one kernel; its plain definition is `binarize`."""
+    """Return -1 or +1 by sign, in one kernel; its plain definition is `binarize`."""
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(1024)
     with on(weight):
@@ -207,7 +207,7 @@ def signs(weight: Tensor) -> Tensor:
 def unfold(
     partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
 ) -> Tensor:
-    """From the folded matrix's gradient `[parts, N, K]` to the latent weight's."""
+    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`."""
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(32)
     kernels_weight._unfold_kernel[(-(-weight.numel() // block),)](

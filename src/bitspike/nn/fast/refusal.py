@@ -1,0 +1,165 @@
+"""Why a fast path does not take a layer or a network: reasons that complete the sentence "layer 1 ...".
+
+`refused_convolution` and `refused_dense` are for layers in C, `refused_network` is for whole networks in Triton. All of
+them ask plain.py what a plain synapse, pool, batch norm, dropout or neuron layer is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bitspike.nn import block as blocks  # a module in the making: it imports the fast paths
+from bitspike.nn.fast import plain
+from bitspike.nn.neurons import RecurrentLIF
+from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
+from bitspike.ops import LIFState
+from bitspike.ops.available import no_fused_kernels
+from bitspike.ops.checks import is_ordinary
+
+if TYPE_CHECKING:
+    from bitspike.nn.block import Block
+
+_PARTS = ("synapse", "pools", "norm", "dropout", "lif")
+
+
+def refused_convolution(block: Block, x: Tensor) -> str | None:
+    """Return why the modules must convolve `x [T, B, C, H, W]`; None if C can. Its pools may be any."""
+    conv = block.synapse
+    if reason := plain.changed_synapse(conv, x.device):
+        return reason
+    if not isinstance(conv, BinaryConv2d) or not conv.binary or conv.hardness is not None or conv.bias is not None:
+        return "has no convolution of one bit a weight without bias"
+    if x.dim() != 5 or x.shape[2] != conv.in_channels or len(x) == 0:
+        return f"takes [T, B, {conv.in_channels}, H, W], not {list(x.shape)}"
+    return plain.unlike_convolution(conv)
+
+
+def refused_dense(block: Block, x: Tensor, state: LIFState | None = None) -> str | None:
+    """Return why the modules must run a dense layer on `x [T, B, K]`; None if C can."""
+    parts: Any = block._modules
+    synapse, dropout = parts["synapse"], parts["dropout"]
+    if reason := plain.redefined(block, blocks.Block) or plain.changed_synapse(synapse, x.device):
+        return reason
+    if not isinstance(synapse, BinaryLinear) or not synapse.binary or synapse.hardness is not None:
+        return "has no dense synapse of one bit a weight"
+    if x.dim() != 3 or x.shape[2] != synapse.in_features:
+        return f"takes [T, B, {synapse.in_features}], not {list(x.shape)}"
+    if len(parts["pools"]) or parts.get("norm") is not None:
+        return "has pools or a batch norm behind a dense synapse"
+    if reason := plain.changed_dropout(dropout) or plain.changed_neurons(parts["lif"], x.device):
+        return reason
+    if dropout.active and dropout.key is None and dropout.shard is not None:
+        return "shares PyTorch's draws of dropout with other processes"
+    return None if _fits(state, (x.shape[1], synapse.out_features)) else "continues a state that does not fit"
+
+
+def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
+    if state is None:
+        return True
+    cpu = torch.device("cpu")
+    return isinstance(state, LIFState) and all(is_ordinary(part, shape, cpu) for part in (state.membrane, state.spikes))
+
+
+def refused_network(layers: list[Block], x: Tensor) -> str | None:
+    """Return why these layers do not run as fused kernels on `x`; None if they do."""
+    if reason := no_fused_kernels(x.device):
+        return reason
+    if not x.numel():
+        return "the batch is empty"
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast is on"
+    if len(layers) == 1 and x.dtype != torch.uint8:
+        return "one layer on real numbers has nothing to fuse"
+    for i, block in enumerate(layers):
+        own = i == 0 and x.dtype != torch.uint8  # a first layer on real numbers is computed by its own modules
+        if reason := _unlike_layer(block, x.device, own=own, last=i == len(layers) - 1):
+            return f"layer {i + 1} {reason}"
+    return None
+
+
+def _unlike_layer(block: Block, device: torch.device, *, own: bool, last: bool) -> str | None:
+    """Return why a layer is not fused; with `own`, its modules compute all of it but the neurons."""
+    reasons = (_unlike_block(block, device), _unlike_neurons(block, device, last=last))
+    for found in reasons if own else (*reasons, unlike_synapse(block), unlike_norm(block)):
+        for reason in found:
+            return reason
+    return None
+
+
+def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
+    """Yield why a block is not fused. It must be a Block of plain parts; dropout is on dense layers and not shared."""
+    norm = block.norm
+    parts = (
+        plain.changed(block, blocks.Block),
+        plain.changed_synapse(block.synapse, device),
+        None if norm is None else plain.changed_norm(norm, device),
+        plain.changed_dropout(block.dropout),
+    )
+    yield from (reason for reason in parts if reason)
+    yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
+    for module in (block.lif, *block.pools):
+        if plain.watched(module):
+            yield f"has a {type(module).__name__} with hooks of its own"
+    if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
+        yield "has dropout on a convolution"
+    if block.dropout.p > 0 and block.dropout.shard is not None:
+        yield "shares its dropout with other processes"
+
+
+def _unlike_neurons(block: Block, device: torch.device, *, last: bool) -> Iterator[str]:
+    """Yield why neurons are not fused. Hidden ones must be plain LIF with one threshold and one fixed decay."""
+    lif = block.lif
+    if lif.backend != "auto":
+        yield f"asks for backend {lif.backend!r}"
+    if last:
+        if not isinstance(block.synapse, BinaryLinear):
+            yield "is the last and not dense"
+        return
+    if type(lif) is RecurrentLIF:
+        yield "has recurrent neurons"
+    if reason := plain.changed_neurons(lif, device):
+        yield reason
+    elif lif.beta.requires_grad or not is_ordinary(lif.beta, (), device):
+        yield "has learnt neurons, or a decay for each"
+
+
+def unlike_synapse(block: Block) -> Iterator[str]:
+    """Yield why a synapse is not fused. It must be binary: dense, or a plain convolution with one average pool."""
+    synapse, pools = block.synapse, block.pools
+    if not synapse.binary or synapse.hardness is not None:
+        yield "has real weights"
+    if synapse.clip is not None and not synapse.clip > 0:
+        yield f"clips gradients at {synapse.clip!r}"
+    if isinstance(synapse, BinaryLinear):
+        if len(pools):
+            yield "has pools behind a dense synapse"
+        return
+    if len(pools) > 1:
+        yield "has several pools"
+    if any(plain.average_size(pool) is None for pool in pools):
+        yield "has other pools than a plain average"
+    if reason := plain.unlike_convolution(synapse):
+        yield reason
+    if synapse.bias is not None:
+        yield "has a convolution with bias"
+
+
+def unlike_norm(block: Block) -> Iterator[str]:
+    """Yield why a batch norm is not fused. It must follow a convolution, with parameters and averages of its own."""
+    norm = block.norm
+    if norm is None:
+        return
+    if isinstance(block.synapse, BinaryLinear):
+        yield "has a batch norm behind a dense synapse"
+    if norm.shard is not None:
+        yield "shares its statistics with other processes"
+    if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:
+        yield "has a batch norm without parameters, without running averages or with momentum 1"
+    elif not norm.running_mean.is_contiguous() or norm.running_var is None or not norm.running_var.is_contiguous():
+        yield "has running averages that do not lie in a row"
+    if not norm.training and torch.is_grad_enabled():
+        yield "has a batch norm in evaluation mode, and gradients are on"
