@@ -700,8 +700,8 @@ def test_what_is_nowhere_says_how_to_get_it(root):
         with pytest.raises(FileNotFoundError) as refused:
             look("shd")
         assert str(refused.value) == (
-            f"data set 'shd' is not here; looked in {root}, data; run: bitspike data fetch shd "
-            "(or with a copy: bitspike data fetch shd --from DIR)"
+            "data set 'shd' is not here; run: bitspike data fetch shd "
+            f"(or with a copy: bitspike data fetch shd --from DIR); looked in {root}, data"
         )
 
 

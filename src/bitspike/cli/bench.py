@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json
+from bitspike.bench.known_peers import KNOWN
+from bitspike.cli.app import app
+from bitspike.cli.console import bars, echo, echo_json
+from bitspike.cli.options import AsJson, Device
 from bitspike.terminal import screen
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ def bench(
     ] = None,
     against: Annotated[
         str,
-        typer.Option(help="Libraries with commas between, of snntorch, spikingjelly, norse, spyx; or all, or none."),
+        typer.Option(help=f"Libraries with commas between, of {', '.join(KNOWN)}; or all, or none."),
     ] = "all",
     device: Device = "auto",
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for the rounds of one case.")] = 20.0,

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bitspike.cli.app import AsJson, app, bars, echo_json, say
+from bitspike.cli.app import app
+from bitspike.cli.console import bars, echo_json, say
+from bitspike.cli.options import AsJson
 from bitspike.cli.process import tune_process
 from bitspike.cli.reproduce_static import static
 from bitspike.terminal import draw, screen, table

@@ -1,4 +1,4 @@
-"""Data: encoders, and datasets by name."""
+"""Datasets by name, and encoders."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ else:
 
 
 def load(name: str, *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any) -> "Dataset":
-    """The dataset `name` with its training and test samples, read from the data folder or a copy nearby.
+    """Return the dataset `name` with its training and test samples, read from the data folder or from a copy.
 
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
     folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.

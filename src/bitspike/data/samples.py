@@ -1,4 +1,4 @@
-"""Samples as training takes them: whole sets in memory, on the training device, batches gathered there."""
+"""Samples for training: a whole set lies in the memory of the training device, and batches are made there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SequenceSample(NamedTuple):
 
 
 def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
-    """`[T, B, ...]` and labels `[B]` from sequences `[T, ...]` and their labels: a DataLoader's `collate_fn`.
+    """Join sequences `[T, ...]` and their labels to `[T, B, ...]` and `[B]`: a DataLoader's `collate_fn`.
 
     Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of
     one's own with sequences needs it, as PyTorch's default puts the batch first.
@@ -55,7 +55,7 @@ default_collate_fn_map.update({ImageSample: _collated, SequenceSample: _collated
 
 
 class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]], ABC):
-    """What a DataLoader, a Subset and a plain loop ask of samples."""
+    """Samples that a DataLoader, a Subset and a plain loop can take."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -71,7 +71,7 @@ class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]], ABC):
     @overload
     def __getitem__(self, at: slice) -> Self: ...
     def __getitem__(self, at: SupportsIndex | slice) -> tuple[Tensor, int] | Self:
-        """`samples[i]` is (input, label), also for -1, the last; a slice is a set of samples."""
+        """Return (input, label) of sample `at`, where -1 is the last; for a slice, the samples in it."""
         if isinstance(at, slice):
             return self.select(_rows(at, len(self)))
         try:
@@ -95,33 +95,33 @@ def _rows(at: slice, length: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Images(_Indexed):
-    """Static inputs: `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32; `labels [N]` int64."""
+    """Images `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32, with `labels [N]` int64."""
 
     values: Tensor
     labels: Tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """The shape of one sample."""
         return tuple(self.values.shape[1:])
 
     @property
     def steps(self) -> None:
-        """A static input has no time steps of its own."""
+        """None: an image has no time steps of its own."""
         return None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def figures(self) -> dict[str, float]:
-        """What `bitspike data info` tells beyond shapes."""
+        """Return figures for `bitspike data info`, other than shapes."""
         return {"bytes": self.values.numel() * self.values.element_size()}
 
     def to(self, device: torch.device | str) -> Images:
         return Images(self.values.to(device), self.labels.to(device))
 
     def select(self, rows: Tensor) -> Images:
-        """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
+        """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
         return Images(self.values[rows.to(self.values.device)], self.labels[rows.to(self.labels.device)])
 
     def _sample(self, row: Tensor) -> ImageSample:
@@ -129,7 +129,7 @@ class Images(_Indexed):
         return ImageSample(values[0], int(labels))
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
+        """Return images `[B, C, H, W]` float32 and labels `[B]`, on the device of the samples."""
         return self.jittered_batch(rows, Jitter(), rows)
 
     def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
@@ -150,7 +150,7 @@ class Images(_Indexed):
 
 @dataclass(frozen=True, slots=True)
 class Frames(_Indexed):
-    """Binned events, only the bins that hold some: `index [E]` int32, `count [E]` uint8, samples one after another.
+    """Binned events, stored only where a bin holds some: `index [E]` int32, `count [E]` uint8, sample after sample.
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
     `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events.
@@ -170,7 +170,7 @@ class Frames(_Indexed):
         return len(self.labels)
 
     def figures(self) -> dict[str, float]:
-        """What `bitspike data info` tells beyond shapes."""
+        """Return figures for `bitspike data info`, other than shapes."""
         events = float(self.count.sum(dtype=torch.int64)) / max(len(self.starts), 1)
         return {
             "bytes": self.index.numel() * 5,
@@ -184,7 +184,7 @@ class Frames(_Indexed):
         return replace(self, **moved)
 
     def select(self, rows: Tensor) -> Frames:
-        """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
+        """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
         rows = rows.to(self.labels.device)
         chosen = {name: getattr(self, name)[rows] for name in ("starts", "lengths", "labels")}
         return replace(self, **chosen)
@@ -194,12 +194,12 @@ class Frames(_Indexed):
         return SequenceSample(counts[:, 0].float(), int(labels))
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """`[T, B, *shape]` counts and labels `[B]`, made where the samples are: float32 on a CPU, uint8 on a GPU."""
+        """Return counts `[T, B, *shape]` and labels `[B]` on the samples' device: float32 on a CPU, uint8 on a GPU."""
         counts = self._copied(rows) if rows.device.type == "cpu" else self._gathered(rows)
         return counts.view(self.steps, len(rows), *self.shape), self.labels[rows]
 
     def _copied(self, rows: Tensor) -> Tensor:
-        """Sample by sample: on a CPU, where a call costs little, the least work."""
+        """Make a batch sample by sample: the least work on a CPU, where a call costs little."""
         size, batch = torch.Size(self.shape).numel(), len(rows)
         out = torch.zeros(self.steps * batch * size, dtype=torch.float32, device="cpu")
         for row, (start, length) in enumerate(
@@ -213,7 +213,7 @@ class Frames(_Indexed):
         return out
 
     def _gathered(self, rows: Tensor) -> Tensor:
-        """All samples at once, in uint8: on a GPU, so that nothing waits for it."""
+        """Make a batch of all samples at once, in uint8: on a GPU, so that the host need not wait."""
         if fused_on_gpu(rows.device):
             from bitspike.ops.batches.scatter_triton import scatter_counts
         else:
@@ -228,7 +228,7 @@ Samples = Images | Frames
 
 
 def frames_from_dense(values: Tensor, labels: Tensor) -> Frames:
-    """`values [N, T, ...]` of whole numbers 0..255 as Frames."""
+    """Return `values [N, T, ...]`, whole numbers 0..255, as Frames."""
     flat = values.flatten(1)
     row, index = flat.nonzero(as_tuple=True)
     lengths = torch.bincount(row, minlength=len(flat))
@@ -244,7 +244,7 @@ def frames(
     shape: tuple[int, ...] | torch.Size,
     left_out: float = 0.0,
 ) -> Frames:
-    """Frames whose samples lie one after another, `lengths[i]` bins each."""
+    """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
     if not index.numel():  # something for batches of silent samples to point at
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
@@ -265,11 +265,11 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample at one time step."""
+        """The shape of one sample at one time step."""
         return self.train.shape
 
     def label_advice(self) -> str:
-        """What to do where a network has fewer outputs than there are classes: often the labels are wrong."""
+        """Return what to do if a network has fewer outputs than there are classes: often the labels are wrong."""
         found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
         low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
         if len(found) == self.classes:

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from bitspike.data.datasets import Progress
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
+from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
@@ -42,10 +42,6 @@ FREE = (
 PATHS = ("data.file", "data.test_file", "train.teacher")
 
 
-def _quiet(stage: str, steps: int) -> Callable[[], None]:
-    return lambda: None
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """Where and how a run is made; nothing here changes its numbers but the device."""
@@ -56,7 +52,7 @@ class Setting:
     command: str = "bitspike.experiments.runs"
     data_root: Path | None = None
     listener: Listener = field(default_factory=Listener)
-    progress: Progress = _quiet
+    progress: Progress = silent
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None
 
 

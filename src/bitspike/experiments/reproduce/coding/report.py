@@ -16,6 +16,7 @@ import torch
 from bitspike.analysis.timing import TimingStatistics, timing_statistics
 from bitspike.analysis.traces import Traces, animate, require_matplotlib, write_figure, write_page
 from bitspike.data.coding import STEPS, TARGET_TIME
+from bitspike.data.progress import Progress, silent
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.reproduce.coding.cases import CASES, DEFAULT
 from bitspike.experiments.reproduce.coding.train import CROSSING_TIME, Case, History, train
@@ -23,14 +24,6 @@ from bitspike.files import write_text
 
 LAST = 300  # iterations at the end of training that the statistics cover
 FRAMES = 60
-
-
-# A long run tells whoever shows it that a stage of so many steps begins, and gets what to call after each step.
-Progress = Callable[[str, int], Callable[[], None]]
-
-
-def _silent(stage: str, steps: int) -> Callable[[], None]:
-    return lambda: None
 
 
 def select(names: Sequence[str] | None, loss: Literal["mean", "sum"]) -> list[Case]:
@@ -51,7 +44,7 @@ def reproduce_coding(
     loss: Literal["mean", "sum"] = "mean",
     animation: bool = True,
     command: str | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Train `seeds` networks of each case and write everything into `out`; gives what summary.json holds."""
     if seeds < 1 or iterations < 2:
