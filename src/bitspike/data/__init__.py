@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.encoders import latency, poisson
+    from bitspike.data.indexing import time_first
     from bitspike.data.progress import Progress
-    from bitspike.data.samples import Dataset, Frames, Images, time_first
+    from bitspike.data.samples import Dataset, Frames, Images
 else:
     from bitspike._lazy import lazy
 
@@ -17,7 +18,8 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
-            "bitspike.data.samples": ["Dataset", "Frames", "Images", "time_first"],
+            "bitspike.data.indexing": ["time_first"],
+            "bitspike.data.samples": ["Dataset", "Frames", "Images"],
         },
     )
 
