@@ -143,7 +143,7 @@ def growth() -> tuple[Case, ...]:
     )
 
 
-def choose(names: Sequence[str], device: str) -> list[Case]:
+def select_cases(names: Sequence[str], device: str) -> list[Case]:
     """Return the cases of these names, by default those that suit the device; "growth" names all of its cases."""
     known = {**CASES, **{case.name: case for case in growth()}}
     chosen: list[Case] = []

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from bitspike import __version__
-from bitspike.bench.cases import Case, choose
+from bitspike.bench.cases import Case, select_cases
 from bitspike.bench.contender import Arithmetic, Contender, waiter
 from bitspike.bench.ours import samples_of
 from bitspike.bench.problem import Problem, prepare
@@ -29,9 +29,9 @@ _PASSES = 100  # over the few samples there are: an epoch as long as FashionMNIS
 _EXACT = Arithmetic(matmul_tf32=False, conv_tf32=False, deterministic=True)  # as `bitspike train` sets it
 
 
-def choose_steps(names: Sequence[str], device: str) -> list[Case]:
+def select_step_cases(names: Sequence[str], device: str) -> list[Case]:
     """Return the cases of these names, by default those that suit the device; all must be whole training steps."""
-    chosen = choose(names, device)
+    chosen = select_cases(names, device)
     if not names:
         return [case for case in chosen if case.work == "step"]
     for case in chosen:
