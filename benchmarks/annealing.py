@@ -43,7 +43,7 @@ from annealing_cells import METHODS, QUICK, Cell, Size, attempt, cell_of, cells,
 
 
 def finished(out: Path, size: Size) -> list[dict[str, Any]]:
-    """The rows of the cells that `out` holds already."""
+    """Return the rows of the cells that `out` holds already."""
     if not out.is_file():
         return []
     text = out.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def finished(out: Path, size: Size) -> list[dict[str, Any]]:
 
 
 def study(todo: list[Cell], size: Size, device: str, workers: int, out: Path, until: float) -> int:
-    """All cells, or as many as can be begun before `until`; gives how many failed or were not made."""
+    """Train all cells, or as many as can be begun before `until`; return how many failed or were not made."""
     tries = dict.fromkeys(todo, 0)
     while (left := [cell for cell, count in tries.items() if count < 2]) and time.monotonic() < until:
         left.sort(key=tries.__getitem__)  # what ended a worker before comes last
@@ -70,8 +70,10 @@ def study(todo: list[Cell], size: Size, device: str, workers: int, out: Path, un
 
 
 def collect(futures: dict[Future[dict[str, Any]], Cell], tries: dict[Cell, int], out: Path, until: float) -> None:
-    """Write rows as they come; at `until`, only those of cells in work. A worker that dies takes the pool with it, and
-    the cells that were in work count as tried."""
+    """Write rows as they come; after `until`, only those of cells in work.
+
+    A worker that dies ends the pool, and the cells that were in work count as tried.
+    """
     pending, running = set(futures), list(futures.values())
     while pending:
         running = [futures[future] for future in pending if future.running()] or running

@@ -1,4 +1,4 @@
-"""The cells of benchmarks/annealing.py: what is trained, with which thresholds, and what is kept of it."""
+"""The cells of benchmarks/annealing.py: what is trained, with which thresholds, and which figures are kept."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Size:
-    """How much training a cell gets. Whole batches only: the rest of an epoch would not be replayed from a graph."""
+    """How much a cell is trained. Batches are whole: the rest of an epoch would not be replayed from a graph."""
 
     seeds: int = 5
     train: int = 9984
@@ -77,14 +77,16 @@ QUICK = Size(seeds=2, train=512, test=256, epochs=2, steps=10)
 
 
 def to_tune() -> list[Cell]:
-    """Every method at one setting, by all of GRID."""
+    """Return cells of every method at one setting, for all of GRID."""
     points = [(0.0, "start"), *((TUNED, method) for method in METHODS)]
     return [Cell(3, 1.0, norm, *point, *pair) for pair in GRID for point in points for norm in NORMS]
 
 
 def cells(rows: list[dict[str, Any]]) -> list[Cell]:
-    """The study, each method with its best of GRID in `rows`. What says most comes first; neighbours are different
-    networks, which compile side by side."""
+    """Return the cells of the study, each method with its best of GRID in `rows`.
+
+    The most important cells come first. Neighbours are different networks, which compile side by side.
+    """
     best: dict[tuple[str, str], tuple[float, tuple[float, float]]] = {}
     for cell, row in ((cell_of(row), row) for row in rows):
         if (cell.depth, cell.keep) == (3, 1.0) and cell.level in (0.0, TUNED):
@@ -106,7 +108,7 @@ def cell_of(row: dict[str, Any]) -> Cell:
 
 
 def base(cell: Cell, size: Size, seed: int = 0, **net: Any) -> Experiment:
-    """The experiment of a cell but for its thresholds, which `net` brings."""
+    """Return the experiment of a cell; `net` gives the thresholds."""
     return experiment(
         {
             "name": f"annealing/{cell.method}",
@@ -138,7 +140,7 @@ def base(cell: Cell, size: Size, seed: int = 0, **net: Any) -> Experiment:
 
 @cache
 def data(keep: float, size: Size, device: str) -> Dataset:
-    """On the device, once a process."""
+    """Return the data of a cell on the device; it is read once in a process."""
     spec = base(Cell(2, keep, "none", 0.0, "start", 1.0, 1e-3), size)
     found = open_dataset(spec.data)
     return Dataset(found.name, found.title, found.classes, found.train.to(device), found.test.to(device))
@@ -146,7 +148,7 @@ def data(keep: float, size: Size, device: str) -> Dataset:
 
 @cache
 def drives(depth: int, keep: float, norm: str, size: Size, device: str) -> list[tuple[float, float]]:
-    """(theta_0, typical peak) of every layer, the medians over the seeds' untrained networks, to 4 digits."""
+    """Return (theta_0, typical peak) of every layer: medians over the seeds' untrained networks, to 4 digits."""
     cell, samples = Cell(depth, keep, norm, 0.0, "start", 1.0, 1e-3), data(keep, size, device)
     batch, _ = samples.train.batch(torch.arange(min(DRIVE_BATCH, size.train), device=device))
     found = []
@@ -161,7 +163,7 @@ def drives(depth: int, keep: float, norm: str, size: Size, device: str) -> list[
 
 
 def specs(cell: Cell, size: Size, device: str) -> list[Experiment]:
-    """The cell's experiment, for each seed: complete, as `bitspike train` takes it."""
+    """Return the cell's experiment for each seed, complete, as `bitspike train` takes it."""
     measured = drives(cell.depth, cell.keep, cell.norm, size, device)
     starts = [theta for theta, _ in measured]
     stops = starts if cell.method == "start" else [round(cell.level * drive, 6) for _, drive in measured]
@@ -178,8 +180,10 @@ def specs(cell: Cell, size: Size, device: str) -> list[Experiment]:
 
 
 def dead_at_start(trainer: Trainer) -> list[float]:
-    """The share of each layer's neurons that never fire on the test images before training. In training mode, on a
-    copy: batch norm has no averages yet."""
+    """Return the share of each layer's neurons that never fire on the test images before training.
+
+    A copy is used, in training mode: batch norm has no averages yet.
+    """
     net, samples = copy.deepcopy(trainer.net).train(), trainer.chooser
     alive: list[torch.Tensor] = []
     for rows in torch.arange(len(samples), device=trainer.device).split(512):
@@ -189,7 +193,7 @@ def dead_at_start(trainer: Trainer) -> list[float]:
 
 
 def train_cell(cell: Cell, size: Size, device: str) -> dict[str, Any]:
-    """Train the cell's seeds side by side; what the figures are drawn from."""
+    """Train the cell's seeds side by side; return the row from which figures are drawn."""
     began = time.perf_counter()
     shared_memory = Path("/dev/shm")  # a run's files are not kept, and need no disk
     with (
@@ -229,7 +233,7 @@ def train_cell(cell: Cell, size: Size, device: str) -> dict[str, Any]:
 
 
 def attempt(cell: Cell, size: Size, device: str) -> dict[str, Any]:
-    """In a worker: a cell that fails is told of. One that breaks the GPU for all after it ends the process."""
+    """Train a cell in a worker and report a failure; one that breaks the GPU for all after it ends the process."""
     torch.set_num_threads(1)
     try:
         return train_cell(cell, size, device)

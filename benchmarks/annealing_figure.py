@@ -21,7 +21,7 @@ NORMS = {"none": "no batch norm", "shared": "batch norm"}
 
 
 def read(path: Path) -> list[Row]:
-    """The finished cells; of those that were tuned, the best."""
+    """Return the finished cells; of those that were tuned, the best."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
     best: dict[tuple[Any, ...], Row] = {}
     for row in lines[1:]:
@@ -32,33 +32,33 @@ def read(path: Path) -> list[Row]:
 
 
 def final(row: Row) -> list[float]:
-    """Accuracy of the last epoch, a seed each."""
+    """Return the accuracy of the last epoch, for each seed."""
     return [run[-1] for run in row["accuracy"]]
 
 
 def dead(row: Row, when: str = "dead") -> list[float]:
-    """Percent of the neurons of hidden layers that fire for no test image, all layers weighing alike, a seed each."""
+    """Return the percent of hidden neurons that fire for no test image, averaged over layers, for each seed."""
     return [100 * statistics.mean(layers[:-1]) for layers in row[when]]
 
 
 def quick(row: Row) -> list[float]:
-    """Mean accuracy over the epochs, a seed each: the higher, the sooner it converged."""
+    """Return the mean accuracy over the epochs, for each seed: the higher, the sooner it converged."""
     return [statistics.mean(run) for run in row["accuracy"]]
 
 
 def spread(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and sample sigma."""
+    """Return the mean and the sample's sigma."""
     values = list(values)
     return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def columns(rows: list[Row]) -> list[tuple[int, float]]:
-    """Panels: by depth with all pixels, then by sparsity."""
+    """Return the panels: by depth with all pixels, then by sparsity."""
     return sorted({(row["depth"], row["keep"]) for row in rows}, key=lambda setting: (-setting[1], setting[0]))
 
 
 def draw(path: Path, picture: Path) -> None:
-    """Accuracy of the last epoch, and the dead share of hidden neurons, over the final threshold."""
+    """Draw the last epoch's accuracy, and the dead share of hidden neurons, over the final threshold."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -108,7 +108,7 @@ def _panel(axis: Any, rows: list[Row], measure: Any) -> None:
 
 
 def table(path: Path) -> str:
-    """Markdown: a line for each setting and level, accuracy, dead share and mean accuracy over epochs by method."""
+    """Return a Markdown table: a line for each setting and level; accuracy, dead share and mean accuracy by method."""
     rows = read(path)
     lines = [
         "| layers | pixels | norm | level | " + " | ".join(COLORS) + " |",

@@ -42,7 +42,7 @@ CASES = {
 
 
 def measure(seconds: float) -> dict[str, float]:
-    """The median time of a training step of every case, in ms."""
+    """Return the median time of a training step of every case, in ms."""
     import torch
 
     import bitspike
@@ -68,7 +68,7 @@ def measure(seconds: float) -> dict[str, float]:
 
 
 def in_a_process(way: str, seconds: float, busy: int) -> dict[str, float]:
-    """`measure` where threads wait that way, beside so many busy processes."""
+    """Run `measure` in a process whose threads wait in that way, beside so many busy processes."""
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
     left_out = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
     environment = {key: value for key, value in os.environ.items() if key not in left_out} | WAYS[way]

@@ -21,7 +21,7 @@ from bitspike.data.roots import data_root
 from bitspike.experiments.provenance import versions
 from bitspike.files import write_text
 
-BATCH = {"mnist": 128, "fashion": 128, "shd": 32, "dvs128": 8, "nmnist-small": 16, "dvs-sign": 8, "coding": 1}
+BATCH = {"mnist": 128, "fashion": 128, "shd": 32, "nmnist-small": 16, "coding": 1}  # of the presets; others: 8
 
 
 def seconds(call):
@@ -33,7 +33,7 @@ def seconds(call):
 def measure(name, root):
     cold, data = seconds(lambda: load(name, root=root))
     cached, data = min((seconds(lambda: load(name, root=root)) for _ in range(3)), key=lambda pair: pair[0])
-    batch = BATCH[name]
+    batch = BATCH.get(name, 8)
     generator = torch.Generator().manual_seed(0)
     gathered = []
     for _ in range(20):

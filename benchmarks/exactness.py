@@ -35,7 +35,7 @@ RANDOM = [  # notation, input, steps (0: a static image), batch, settings
 
 
 def compare(net: SpikingNetwork, x: Tensor) -> dict[str, float]:
-    """Layer by layer; see above."""
+    """Compare the spikes of fused kernels with the reference's, layer by layer, as the module says."""
     plain = copy.deepcopy(net)
     for layer in plain.layers:
         layer.lif.backend = "reference"
@@ -64,8 +64,10 @@ def compare(net: SpikingNetwork, x: Tensor) -> dict[str, float]:
 
 
 def gradients(net: SpikingNetwork, x: Tensor, labels: Tensor) -> dict[str, float]:
-    """The largest relative error of a parameter's gradient, and the slope of the fused gradients on the plain ones, all
-    parameters weighing alike: 1 where rounding has no bias."""
+    """Return the largest relative error of a parameter's gradient, and the slope of fused gradients on plain ones.
+
+    All parameters weigh alike in the slope; it is 1 if rounding has no bias.
+    """
     plain = copy.deepcopy(net)
     for layer in plain.layers:
         layer.lif.backend = "torch"
@@ -81,7 +83,7 @@ def gradients(net: SpikingNetwork, x: Tensor, labels: Tensor) -> dict[str, float
 
 
 def networks(runs: list[Path], device: torch.device):
-    """Name, network and batch of each."""
+    """Yield the name, the network and a batch of each case."""
     generator = torch.Generator().manual_seed(0)
     for notation, shape, steps, batch, settings in RANDOM:
         net = bitspike.build(notation, shape, slope=0.3, generator=generator, **settings).to(device)

@@ -20,7 +20,7 @@ from bitspike.experiments.schema import read_experiment
 
 
 def describe(run: Path) -> str:
-    """A row a layer: median |w| before and after, the largest, share of signs changed, mean batch norm factor."""
+    """Return a row for each layer: median |w| before and after, the largest, changed signs, mean batch norm factor."""
     trained = bitspike.load_run(run)
     before = build_network(read_experiment(run / "experiment.toml"), trained.input_shape)
     name = run.parent.name if run.name.startswith("trial-") else run.name

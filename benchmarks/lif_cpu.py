@@ -82,7 +82,8 @@ def main() -> None:
                 kept[name] = spikes.detach(), current.grad.clone()
             del spikes
     (peer, peer_grad), (mine, my_grad) = kept.values()
-    assert torch.equal(peer, mine), "spikes differ"
+    if not torch.equal(peer, mine):
+        raise RuntimeError("spikes differ")
     error = ((peer_grad - my_grad).abs().max() / peer_grad.abs().max()).item()
 
     base = statistics.median(times["snnTorch, unbind"])

@@ -26,14 +26,16 @@ BATCH = 128
 
 
 def accuracy(net: SpikingNetwork, images: Tensor, labels: Tensor) -> float:
-    """In percent, in batches as in training."""
+    """Return the accuracy in percent, in batches as in training."""
     predicted = [net(part).spikes.sum(0).argmax(1) for part in images.split(BATCH)]
     return 100 * (torch.cat(predicted) == labels).double().mean().item()
 
 
 def describe(run: Path, images: int) -> str:
-    """A row: accuracy with the averages of training, with those of 5120 samples, with each step's own statistics;
-    and how far these differ."""
+    """Return a row: the accuracy with training's averages, with those of 5120 samples, and with each step's own.
+
+    The row also says how far these statistics differ.
+    """
     spec = read_experiment(run / "experiment.toml")
     data = open_dataset(spec.data, seed=spec.seed)
     net = build_network(spec, data.shape)
@@ -51,7 +53,7 @@ def describe(run: Path, images: int) -> str:
 
 
 def spread(net: SpikingNetwork, norm: nn.Module, images: Tensor) -> list[float]:
-    """Median over channels of the standard deviation that enters `norm`, at the first, middle and last step."""
+    """Return the standard deviation that enters `norm`, a median over channels, at the first, middle and last step."""
     entered: list[Tensor] = []
     hook = norm.register_forward_pre_hook(lambda module, inputs: entered.append(inputs[0]))
     net(images)

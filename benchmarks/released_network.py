@@ -61,7 +61,7 @@ RELEASED = {
 
 
 class Sign(torch.autograd.Function):
-    """+1 where w >= 0, else -1; the gradient passes as it is."""
+    """+1 if w >= 0, else -1; the gradient passes unchanged."""
 
     @staticmethod
     def forward(ctx: Any, w: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ class ReleasedNetwork(nn.Module):
             layer.threshold = torch.tensor(start, dtype=dtype)  # cast with the rest, it would be a float32's value
 
     def forward(self, x: Tensor, scale: Tensor, see: See) -> Tensor:
-        """Spikes `[T, B, 10]` for images `x [B, 1, 28, 28]`; `scale [T, B, 10]` is dropout: 0, or 1 / (1 - p)."""
+        """Return spikes `[T, B, 10]` of images `x [B, 1, 28, 28]`; `scale [T, B, 10]` is dropout: 0 or 1 / (1 - p)."""
         lif1, lif2, lif3 = self.neurons
         u1, u2, u3 = lif1.init_leaky(), lif2.init_leaky(), lif3.init_leaky()
         record = []
@@ -142,7 +142,7 @@ class ReleasedTraining:
         self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=HALF_PERIOD, eta_min=0)
 
     def iteration(self, x: Tensor, labels: Tensor, scale: Tensor, see: See) -> float:
-        """The loss of one batch, after which weights, learning rate and thresholds have moved, in that order."""
+        """Train on one batch and return its loss: weights, learning rate and thresholds move, in that order."""
         loss = self.loss_of(self.net(x, scale, see), labels)
         self.optimizer.zero_grad()
         loss.backward()
@@ -157,5 +157,5 @@ class ReleasedTraining:
             layer.threshold += (start + rise - layer.threshold) * rate
 
     def thresholds(self) -> list[float]:
-        """Of the three layers, now."""
+        """Return the present thresholds of the three layers."""
         return [float(layer.threshold) for layer in self.net.neurons]

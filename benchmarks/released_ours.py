@@ -1,4 +1,4 @@
-"""What `bitspike train {mnist,fashion}/annealed` repeats, one iteration at a time, for benchmarks/released_step.py."""
+"""Our side of benchmarks/released_step.py: `bitspike train {mnist,fashion}/annealed`, one iteration at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OurTraining:
         set_dropout_key(self.net, self.key)  # also where there is no C library, whose draws these are
 
     def iteration(self, k: int) -> tuple[float, list[LIFOutput]]:
-        """The loss, and what every layer did."""
+        """Train on one batch; return its loss, and what every layer did."""
         self.key.fill_(mixed(self.spec.seed, "dropout", k))
         self.work.sums.zero_()
         with self.net.record() as layers:

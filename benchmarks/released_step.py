@@ -54,7 +54,7 @@ TOLERANCE = {
 
 
 class Watch:
-    """Looks at their spikes and membranes step by step, beside ours of the whole iteration.
+    """Compares their spikes and membranes, step by step, with ours of the whole iteration.
 
     A neuron whose spike differs where all before it, below it and in its own past, is the same has flipped by itself.
     With batch norm everything below a layer is everything of the batch up to this step.
@@ -97,7 +97,7 @@ class Watch:
 
 
 def _farthest(ours: Sequence[Tensor], theirs: Sequence[Tensor], scales: Sequence[Tensor]) -> list[float]:
-    """The largest difference of each pair, in units of the largest of its scale."""
+    """Return the largest difference of each pair, in units of the largest value of its scale."""
     triples = zip(ours, theirs, scales, strict=True)
     return [((a - b).abs().max() / s.abs().max().clamp(min=1e-300)).item() for a, b, s in triples]
 
@@ -110,7 +110,7 @@ def _averages(net: nn.Module) -> list[Tensor]:
 def compare(
     task: str, samples: Images, *, iterations: int, batch: int, steps: int = 100, precision: str, dropout: bool = True
 ) -> list[dict[str, Any]]:
-    """Figures of every iteration; both trainings go on from their own weights."""
+    """Return figures of every iteration; each training goes on from its own weights."""
     ours = OurTraining(task, samples, batch=batch, steps=steps, precision=precision, dropout=dropout)
     recipe, dtype = RELEASED[task], dtype_of(ours.spec.train.precision)
     theirs = ReleasedTraining(recipe, steps, dtype)
@@ -134,7 +134,7 @@ def compare(
 
 
 def _after(ours: OurTraining, theirs: ReleasedTraining, before: Sequence[Tensor]) -> dict[str, Any]:
-    """What an iteration has left in both; `before` are their parameters before it."""
+    """Compare what an iteration has left in both trainings; `before` are their parameters before it."""
     names, parameters = zip(*ours.net.named_parameters(), strict=True)
     others = list(theirs.net.parameters())
     updates = [q.detach() - b for q, b in zip(others, before, strict=True)]
@@ -152,7 +152,7 @@ def _after(ours: OurTraining, theirs: ReleasedTraining, before: Sequence[Tensor]
 
 
 def _scale(recipe: Recipe, ours: OurTraining, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """What nn.Dropout of the released network multiplies by, where our mask of this iteration keeps a current."""
+    """Return what the released network's dropout multiplies by, if our mask of this iteration decides."""
     return keep_mask(shape, recipe.dropout, ours.key, len(ours.net.layers) - 1).to(dtype).div_(1 - recipe.dropout)
 
 
@@ -167,7 +167,7 @@ def _line(row: dict[str, Any], began: float) -> str:
 
 
 def judge(rows: Sequence[dict[str, Any]], precision: str) -> dict[str, Any]:
-    """Up to the first iteration in which a spike differs: the worst figures, and whether rounding explains them."""
+    """Return the worst figures up to the first iteration with a different spike, and whether rounding explains them."""
     flip = next((row for row in rows if any(row["spikes_differing"])), None)
     until = flip["iteration"] if flip else len(rows) + 1
     worst = dict.fromkeys(TOLERANCE[precision], 0.0)
@@ -234,7 +234,7 @@ def main() -> None:
 
 
 def _write(chosen: argparse.Namespace, run: dict[str, Any]) -> None:
-    """Into the file, in place of an earlier run of the same task, precision and dropout."""
+    """Write the result into the file, in place of an earlier one of the same task, precision and dropout."""
     import snntorch
 
     command = (
@@ -254,7 +254,7 @@ def _write(chosen: argparse.Namespace, run: dict[str, Any]) -> None:
 
 
 def _rounded(value: Any) -> Any:
-    """Differences need three digits; a loss keeps all that a float32 has."""
+    """Return a value rounded: three digits for a difference, all that a float32 has for a loss."""
     if isinstance(value, float):
         return float(f"{value:.9g}" if abs(value) > 1e-3 else f"{value:.2e}")
     if isinstance(value, dict):

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from bitspike.bench.cases import GROWTH, ON_CPU, ON_GPU, choose
+from bitspike.bench.cases import GROWTH, ON_CPU, ON_GPU, select_cases
 from bitspike.bench.measure import Plan, run
 from bitspike.bench.peers import absent, named
 from bitspike.bench.picture import draw
@@ -40,7 +40,7 @@ def main() -> None:
         write_text(args.out / "bench.json", json.dumps(result, indent=1) + "\n")
 
     command = shlex.join(["python", *sys.argv])
-    chosen, left_out = choose(cases, device.type), absent(args.against)
+    chosen, left_out = select_cases(cases, device.type), absent(args.against)
     result = run(Plan(chosen, named(args.against), device, args.seconds, command, not_installed=left_out, done=save))
     for path in draw(result, args.out):
         print(path)

@@ -34,14 +34,14 @@ CASES = {0: "all layers binary", 1: "layer 1 real", 2: "layer 2 real", 3: "layer
 
 
 class UnitScale(nn.Module):
-    """Real weights with a mean square of 1."""
+    """Convert latent weights to real ones with a mean square of 1."""
 
     def forward(self, weight: Tensor) -> Tensor:
         return weight / weight.square().mean().sqrt()
 
 
 def network(real: int, steps: int, seed: int) -> SpikingNetwork:
-    """The preset's, with layer `real` (from 1 on; 0: none) of real weights."""
+    """Return the preset's network, with real weights in layer `real` (1 is the first; 0 is none)."""
     spec = with_values(preset("fashion/best"), [f"net.steps={steps}", "net.glances=1", f"seed={seed}"])
     net = build_network(spec, (1, 28, 28))
     ThresholdAnnealing(net, spec.net.schedules(len(net.layers)))  # writes them, constant as they are
@@ -53,7 +53,7 @@ def network(real: int, steps: int, seed: int) -> SpikingNetwork:
 
 
 def judge(net: SpikingNetwork, images: Tensor, labels: Tensor, calibrate: Tensor) -> float:
-    """Share of `images` that it gets right, with batch norm's statistics measured on `calibrate`."""
+    """Return the share of `images` that the network gets right; `calibrate` gives batch norm's statistics."""
     norms = [layer.norm for layer in net.layers if layer.norm is not None]
     momenta = [norm.momentum for norm in norms]
     with torch.no_grad():
@@ -72,7 +72,7 @@ def judge(net: SpikingNetwork, images: Tensor, labels: Tensor, calibrate: Tensor
 
 
 def train(net: SpikingNetwork, images: Tensor, labels: Tensor, *, epochs: int, batch: int, seed: int) -> float:
-    """As the preset does, in short; gives the accuracy on the training images over the last epoch."""
+    """Train as the preset does, but shorter; return the accuracy on training images over the last epoch."""
     latent = [layer.synapse.weight for layer in net.layers if layer.synapse.binary]
     binary = {id(weight) for weight in latent}
     others = [p for p in net.parameters() if id(p) not in binary]
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def keep(path: Path, row: dict[str, object]) -> None:
-    """Add a row to what the file holds."""
+    """Add a row to the file."""
     held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"runs": []}
     command = shlex.join(["python", "benchmarks/which_layer.py", *sys.argv[1:]])
     runs = [*held["runs"], {**row, "command": command, "versions": versions()}]

@@ -12,7 +12,7 @@ from rich.table import Table
 
 import bitspike.cli
 from bitspike.cli import reproduce
-from bitspike.cli.app import echo, echo_lines, say
+from bitspike.cli.console import echo, echo_lines, say
 from bitspike.terminal import Label, draw, screen, table
 from bitspike.text import printable
 from helpers.files import fake_mnist
@@ -78,7 +78,7 @@ def test_no_command_prints_in_another_way():
     found = {
         (file.name, match.group())
         for file in files
-        if file.name != "app.py"
+        if file.name != "console.py"
         for match in past.finditer(
             file.read_text(encoding="utf-8").replace("console.print(", "").replace("screen().print(", "")
         )
@@ -169,7 +169,7 @@ def test_a_bar_is_harmless_on_a_terminal(monkeypatch):
     stream.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    from bitspike.cli.app import bars
+    from bitspike.cli.console import bars
 
     with bars() as begin:
         begin("\x1b]0;owned\x07[/b]", 3)()

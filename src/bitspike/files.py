@@ -34,13 +34,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """`text` as UTF-8, atomically."""
+    """Write `text` as UTF-8, atomically."""
     return write_atomically(path, lambda to: to.write_text(text, encoding="utf-8"))
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Name the file and the way out when the disk is full or its folder cannot be written."""
+    """Turn errors over a full disk or a folder that cannot be written into ones that name the file and the way out."""
     try:
         yield
     except OSError as error:
@@ -57,7 +57,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def require_folder(path: Path, remedy: str, *, written: bool = True) -> None:
-    """`path` is a folder, or can become one; to be `written`, one that lets us."""
+    """Raise an error unless `path` is a folder or can become one; with `written`, one that can be written into."""
     nearest = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
     if not nearest.is_dir():
         raise NotADirectoryError(f"{nearest} is a file, but a folder is needed; {remedy}")
@@ -66,14 +66,14 @@ def require_folder(path: Path, remedy: str, *, written: bool = True) -> None:
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
-    """The file's checksum in hexadecimal."""
+    """Return the file's checksum in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Hold `path` as a lock among processes; `on_wait` is called once if another has it. A killed holder lets go."""
+    """Hold `path` as a lock among processes; `on_wait` is called once if another has it. A killed process lets go."""
     from filelock import FileLock, Timeout  # torch depends on it
 
     path.parent.mkdir(parents=True, exist_ok=True)

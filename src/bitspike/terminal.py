@@ -1,4 +1,4 @@
-"""Text and tables on a terminal. Titles, names, paths and messages come from files and servers: none may steer it."""
+"""Text and tables on a terminal. Titles, names and paths come from files and servers: none may steer the terminal."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from bitspike.text import printable, printable_lines
 
 
 class _Screen(Console):
+    """A console that shows control characters instead of obeying them."""
+
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable_lines(text), **options)
 
 
 def screen(*, stderr: bool = False) -> Console:
-    """Where tables are drawn; what stands in square brackets or between colons is text like any other."""
+    """Return the console for tables; text in square brackets or between colons has no special meaning."""
     return _Screen(stderr=stderr, markup=False, emoji=False)
 
 
 class Label(TextColumn):
-    """A bar's words, as they are."""
+    """The words beside a progress bar, shown as they are."""
 
     def render(self, task: Task) -> Text:
         return Text(printable(self.text_format.format(task=task)), self.style, justify=self.justify)
 
 
 def table(title: str = "", *, words: Sequence[str] = (), numbers: Sequence[str] = ()) -> Table:
-    """Columns of words, folded where a terminal is narrow, then of numbers, which stay whole. `draw` it."""
+    """Return a table for `draw`: columns of words, which are folded if need be, then of numbers, which stay whole."""
     made = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     made.padding, made.collapse_padding = (0, 1, 0, 0), True
     for heading in words:
@@ -45,7 +47,7 @@ def table(title: str = "", *, words: Sequence[str] = (), numbers: Sequence[str] 
 
 
 def draw(made: Table, console: Console) -> None:
-    """A terminal too narrow for the numbers gets a line or two a row instead: a number that is cut is a wrong one."""
+    """Print the table; where the terminal is too narrow, each row becomes a few lines, so that no number is cut."""
     if _least(made) <= console.width:
         console.print(made)
         return
@@ -59,7 +61,7 @@ def draw(made: Table, console: Console) -> None:
 
 
 def _least(made: Table) -> int:
-    """Columns that this needs with its numbers whole; words are folded to 12 characters at worst."""
+    """Return the least width of the table: numbers whole, words folded to 12 characters."""
     least = 2 * (len(made.columns) - 1)  # between them
     for column in made.columns:
         widest = max(cell_len(str(cell)) for cell in (column.header, *column.cells))
@@ -68,7 +70,7 @@ def _least(made: Table) -> int:
 
 
 def _filled(parts: Sequence[str], width: int) -> Iterator[str]:
-    """As many of them in a line as fit, none in two."""
+    """Yield lines with as many of the parts as fit; no part is broken."""
     line = ""
     for part in parts:
         if line and cell_len(f"{line}  {part}") > width:

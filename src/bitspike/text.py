@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    r"""What a terminal would obey or could not show, such as escape sequences and line breaks, as \u001b and \n."""
+    r"""Return the text with whatever a terminal would obey or could not show spelt out, as \u001b and \n."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
 
 
@@ -16,5 +16,5 @@ def _spelt(char: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """A document whose line breaks stay."""
+    """Return a text of several lines with each line made safe; the line breaks stay."""
     return "\n".join(map(printable, text.split("\n")))

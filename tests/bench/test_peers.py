@@ -19,13 +19,6 @@ from bitspike.bench.peers.torch_parts import count_loss as shared_loss
 from bitspike.bench.problem import prepare
 from bitspike.schedules import Relax
 from helpers.bench import CPU, TINY, by_name, tiny
-from helpers.peers import one_thread
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    with one_thread():
-        yield
 
 
 def test_peers_are_named_with_commas():

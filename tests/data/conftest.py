@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from bitspike.data import download as module
-from bitspike.data import roots
+from bitspike.data import known_files, roots
 from helpers.http import Server
 
 
@@ -32,3 +32,31 @@ def unwritable(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "users"))
     monkeypatch.setattr(roots, "_users_cache", lambda: tmp_path / "users" / "bitspike")
     return tmp_path / "file" / "root"
+
+
+@pytest.fixture
+def alone(monkeypatch, tmp_path):
+    """No local copy but what a test puts into `data`."""
+    (tmp_path / "here" / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(roots, "LOCAL", ("data",))
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "root"))
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def local(tmp_path):
+    return tmp_path / "here" / "data"
+
+
+@pytest.fixture
+def summed(monkeypatch):
+    """The files whose checksum was taken for a check."""
+    seen = []
+    digest = known_files.digest
+    monkeypatch.setattr(known_files, "digest", lambda path, *a: seen.append(path.name) or digest(path, *a))
+    return seen

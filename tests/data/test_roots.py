@@ -43,6 +43,9 @@ def test_only_the_first_folder_of_several_is_written_to(monkeypatch, tmp_path):
     )
     assert data_root() == tmp_path / "kept"
     assert read_folders() == [tmp_path / "copies", tmp_path / "more"]
+    (tmp_path / f"one{os.pathsep}folder").mkdir()
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / f"one{os.pathsep}folder"))
+    assert (data_root(), read_folders()) == (tmp_path / f"one{os.pathsep}folder", [])
     monkeypatch.setenv("BITSPIKE_DATA", f"{os.pathsep}{tmp_path}{os.pathsep}")
     assert (data_root(), read_folders()) == (tmp_path, [])
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bitspike.bench.cases import CASES, Case
+from bitspike.bench.measure import Plan, run
 
 CPU = torch.device("cpu")
 
@@ -24,3 +25,9 @@ def tiny(name: str, **changes) -> Case:
 
 TINY = [tiny("fashion"), tiny("dvs128"), tiny("shd"), tiny("layer2k")]
 by_name = pytest.mark.parametrize("case", TINY, ids=lambda case: case.name)
+
+
+def measured(*cases: Case, against=("snntorch",), **options):
+    """The result of the benchmark on these cases, in as little time as it takes."""
+    pytest.importorskip("snntorch")
+    return run(Plan(cases, against, CPU, 0.0, **options))

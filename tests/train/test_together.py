@@ -12,7 +12,7 @@ import torch
 
 from bitspike import Relax, build
 from bitspike.bench import cases as cases_module
-from bitspike.bench.seeds import JointSteps, choose_steps
+from bitspike.bench.seeds import JointSteps, select_step_cases
 from bitspike.data import Images
 from bitspike.experiments import runs as experiment_runs
 from bitspike.experiments.assembly import Setting
@@ -472,7 +472,7 @@ def test_seeds_are_timed_against_one(cli, tmp_path, monkeypatch):
     status, _, told = cli("bench", "layer2k", "--seeds", "2", "--device", "cpu")
     assert status == 1
     assert "layer2k is a single layer that is not trained; choose another case" in told
-    assert {case.work for case in choose_steps([], "cpu")} == {"step"}
+    assert {case.work for case in select_step_cases([], "cpu")} == {"step"}
 
 
 def test_joint_steps_go_on_where_an_epoch_ends(tmp_path):

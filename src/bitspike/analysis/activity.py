@@ -1,4 +1,4 @@
-"""How often the neurons of a network fire: a histogram over the neurons of each layer, and who never does."""
+"""How often the neurons of a network fire: a histogram over the neurons of each layer, and how many never fire."""
 
 from __future__ import annotations
 
@@ -15,17 +15,10 @@ from bitspike.nn.unchanged import evaluation_mode
 
 @dataclass(frozen=True, slots=True)
 class LayerActivity:
-    """Of one neuron layer: `histogram[i]` neurons fire i/bins to (i+1)/bins of the steps, the last bin's end included.
+    """The activity of one layer: `histogram[i]` neurons fire in i/bins to (i+1)/bins of the steps.
 
     `dead` is the share of neurons that fired for no sample (they are in the first bin); `spikes` those of a neuron for
     a sample, on average.
-
-    Examples:
-        >>> import torch
-        >>> from bitspike.analysis.activity import layer_activity
-        >>> layer = layer_activity("layers.0.lif", torch.tensor([0.0, 0.0, 2.0, 6.0]), steps=10, bins=5)
-        >>> layer.neurons, layer.dead, layer.spikes
-        (4, 0.5, 2.0)
     """
 
     name: str
@@ -36,15 +29,7 @@ class LayerActivity:
 
 
 def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerActivity:
-    """From the mean spikes of each neuron for a sample, `counts` of any shape, 0 where it never fired.
-
-    Examples:
-        >>> import torch
-        >>> from bitspike.analysis.activity import layer_activity
-        >>> counts = torch.tensor([0.0, 0.0, 2.0, 6.0])  # spikes of four neurons for a sample, on average
-        >>> layer_activity("layers.0.lif", counts, steps=10, bins=5).histogram
-        [2, 1, 0, 1, 0]
-    """
+    """Return a layer's activity from `counts`, the mean spikes of each neuron for a sample (0: it never fired)."""
     flat = counts.double().flatten().cpu()
     place = (flat * (bins / steps)).long().clamp(0, bins - 1)
     return LayerActivity(
@@ -58,17 +43,7 @@ def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerAct
 
 @torch.no_grad()
 def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: int, bins: int) -> list[LayerActivity]:
-    """Of every layer, in evaluation mode, over batches of what the network takes, shown for `steps`.
-
-    Examples:
-        >>> import torch
-        >>> import bitspike
-        >>> from bitspike.analysis.activity import measure_activity
-        >>> net = bitspike.build("20-10-5")
-        >>> layers = measure_activity(net, [torch.rand(50, 4, 20)], steps=50, bins=10)
-        >>> [(layer.name, layer.neurons, sum(layer.histogram)) for layer in layers]
-        [('layers.0.lif', 10, 10), ('layers.1.lif', 5, 5)]
-    """
+    """Return the activity of every layer, in evaluation mode, over batches of inputs shown for `steps`."""
     back = evaluation_mode(net)
     sums: list[Tensor] = []
     samples = 0
@@ -88,7 +63,7 @@ def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: i
 
 
 def as_layer(values: Any) -> LayerActivity:
-    """From a table, as JSON gives it back."""
+    """Return a layer's activity from a table, as JSON gives it back."""
     return LayerActivity(
         str(values["name"]),
         int(values["neurons"]),

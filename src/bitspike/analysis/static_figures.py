@@ -1,4 +1,4 @@
-"""Accuracy and loss by epoch, and how often neurons fire, cell by cell. Plain numbers in, PNG files out."""
+"""Figures of accuracy and loss over epochs, and of how often neurons fire. Plain numbers in, PNG files out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLORS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A cell: the accuracy of each trial by epoch, in percent, and the paper's mean."""
+    """The curve of one cell: the accuracy of each trial by epoch, in percent, and the paper's mean."""
 
     name: str
     trials: list[list[float]]
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """Training loss after each epoch of each trial, at the iterations `steps`; `theta[k]` of the last layer there."""
+    """The training loss of each trial by epoch, at the iterations `steps`, and the last layer's `theta` there."""
 
     steps: list[list[int]]
     losses: list[list[float]]
@@ -87,7 +87,7 @@ def _save(figure: Figure, path: Path) -> Path:
 
 
 def draw_curves(groups: Sequence[Group], path: Path) -> Path:
-    """A row a group: accuracy of the variants, accuracy of the ablations, and the annealed loss with its threshold."""
+    """Draw a row for each group: accuracy of variants, accuracy of ablations, annealed loss with its threshold."""
     kinds = [kind for kind in ("variants", "ablations", "descent") if any(_has(group, kind) for group in groups)]
     figure = _figure(5.2 * len(kinds), 3.6 * len(groups))
     grid = figure.subplots(len(groups), len(kinds), squeeze=False)
@@ -109,7 +109,7 @@ def _has(group: Group, kind: str) -> bool:
 
 
 def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> None:
-    """Every trial thin, the median of the epochs that all have thick, the paper's mean dashed."""
+    """Draw every trial as a thin line, the median of common epochs as a thick one, the paper's mean dashed."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = visible(lines)
@@ -134,14 +134,18 @@ def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> Non
 
 
 def middle_curve(trials: Sequence[Sequence[float]]) -> list[float]:
-    """The median over trials, which one that collapses does not move, of the epochs that all of them have: where one
-    ends, the median of the rest would jump."""
+    """Return the median over trials, which one that collapses does not move, for the epochs that all trials have.
+
+    Where one trial ends, the median of the rest would jump.
+    """
     return [statistics.median(values) for values in zip(*trials, strict=False)]
 
 
 def visible(lines: Sequence[Line]) -> tuple[float, float]:
-    """A range of accuracies that shows most of every median, above room for the legend; collapses may leave it, and of
-    many lines the lowest: one that fails would flatten all others."""
+    """Return a range of accuracies that shows most of every median, with room for the legend below.
+
+    Trials that collapse may leave the range, and so may the lowest of many lines: it would flatten all others.
+    """
     lows = sorted(sorted(middle)[len(middle) // 4] for line in lines if (middle := middle_curve(line.trials)))
     papers = [line.paper for line in lines if line.paper is not None]
     if not lows and not papers:
@@ -153,7 +157,7 @@ def visible(lines: Sequence[Line]) -> tuple[float, float]:
 
 
 def _descent(axes: Axes, group: Group) -> None:
-    """Loss over iterations, logarithmic since thresholds may settle within a few; theta on the right."""
+    """Draw the loss over iterations, logarithmic as thresholds may settle within a few; theta on the right."""
     descent = group.descent
     if descent is None:
         return
@@ -174,7 +178,7 @@ def _descent(axes: Axes, group: Group) -> None:
 
 
 def draw_spikes(groups: Sequence[Group], path: Path) -> Path:
-    """A row a group, a column a layer: how many neurons fire how often for a sample, and which share is dead."""
+    """Draw a row for each group and a column for each layer: how many neurons fire how often, and how many are dead."""
     columns = max(len(fired.layers) for group in groups for fired in group.activity.values())
     figure = _figure(4.4 * columns, 3.2 * len(groups))
     grid = figure.subplots(len(groups), columns, squeeze=False)

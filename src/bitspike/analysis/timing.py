@@ -1,4 +1,4 @@
-"""How well an output neuron keeps an appointment: statistics of spike times over training iterations and seeds."""
+"""How well an output neuron fires at its target time: statistics over training iterations and seeds."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TimingStatistics:
     seeds_silent: int  # seeds without a single spike
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """Rounded for a report."""
+        """Return the statistics rounded, for a report."""
         return {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
 
 def timing_statistics(spikes: Tensor, target: int, last: int, crossing: int | None = None) -> TimingStatistics:
-    """Statistics of `spikes [K, T, S]` (iterations, time, seeds) over the last `last` iterations.
+    """Return statistics of `spikes [K, T, S]` (iterations, time, seeds) over the last `last` iterations.
 
     `crossing` is the time from which a membrane on its target trace would fire; the target time if not given.
 

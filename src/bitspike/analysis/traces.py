@@ -38,19 +38,19 @@ class Traces:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """A range of the membrane that shows target and threshold; wilder excursions leave the panel."""
+        """Return a range of the membrane that shows target and threshold; larger values leave the panel."""
         top = max(self.target.max().item(), self.theta.max().item())
         return -0.25 * top, 1.35 * top
 
 
 def require_matplotlib() -> None:
-    """Fail now rather than after the training whose figure was to be drawn."""
+    """Raise an error if matplotlib is not installed: call it before the training whose figure is to be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise not_installed("matplotlib", "figures need matplotlib", extra="report")
 
 
 def _figure(**options: Any) -> Figure:
-    """An empty figure that belongs to no window and no notebook."""
+    """Return an empty figure that belongs to no window and no notebook."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -58,7 +58,7 @@ def _figure(**options: Any) -> Figure:
 
 
 def _panel(axes: Axes, traces: Traces, k: int, seed: int) -> None:
-    """The membrane of one seed at iteration k, the other seeds behind it, with target and threshold."""
+    """Draw the membrane of one seed at iteration k, with the other seeds behind it, target and threshold."""
     t = range(len(traces.target))
     axes.plot(t, traces.membrane[k].numpy(), color=MEMBRANE, alpha=0.12, linewidth=0.6)
     axes.plot(t, traces.membrane[k, :, seed].numpy(), color=MEMBRANE, linewidth=1.3)
@@ -70,7 +70,7 @@ def _panel(axes: Axes, traces: Traces, k: int, seed: int) -> None:
 
 
 def _raster(axes: Axes, spikes: Tensor) -> None:
-    """One row a seed, a mark a spike; `spikes [T, S]`."""
+    """Draw `spikes [T, S]`: a row for each seed, a mark for each spike."""
     time, seed = torch.nonzero(spikes, as_tuple=True)
     axes.scatter(time.numpy(), seed.numpy(), s=2.0, color=SPIKE, marker="s", linewidths=0)
     axes.set_ylim(spikes.shape[1] - 0.5, -0.5)
@@ -80,7 +80,7 @@ def _raster(axes: Axes, spikes: Tensor) -> None:
 
 
 def draw(cases: Sequence[Traces], iterations: Sequence[int], *, seed: int = 0) -> Figure:
-    """A row a case: the target, then the membrane at each of `iterations`, its spikes in all seeds beneath."""
+    """Draw a row for each case: the target, then the membrane at each of `iterations`, all seeds' spikes beneath."""
     columns = len(iterations) + 1
     figure = _figure(figsize=(2.5 * columns, 2.25 * len(cases) + 0.7), layout="constrained")
     grid = figure.add_gridspec(len(cases) * 2, columns, height_ratios=[3.0, 1.0] * len(cases))
@@ -116,7 +116,7 @@ def draw(cases: Sequence[Traces], iterations: Sequence[int], *, seed: int = 0) -
 def animate(
     cases: Sequence[Traces], path: Path, *, seed: int = 0, frames: int = 60, on_frame: Callable[[], None] = lambda: None
 ) -> Path:
-    """A GIF of every case's membrane over training, its threshold line moving with the schedule."""
+    """Write a GIF of every case's membrane over training; the line of the threshold moves with the schedule."""
     columns = 4 if len(cases) > 6 else 3 if len(cases) > 4 else min(2, len(cases))
     rows = -(-len(cases) // columns)
     figure = _figure(figsize=(3.1 * columns, 2.2 * rows + 0.4))
@@ -156,7 +156,7 @@ def animate(
 
 
 def frame_iterations(iterations: int, frames: int) -> list[int]:
-    """Up to `frames` iterations from first to last, denser at the start, where most happens."""
+    """Return up to `frames` iterations from first to last, denser at the start, where most happens."""
     if frames >= iterations:
         return list(range(iterations))
     spread = [(i / (frames - 1)) ** 1.5 * (iterations - 1) for i in range(frames)]
@@ -164,13 +164,13 @@ def frame_iterations(iterations: int, frames: int) -> list[int]:
 
 
 def write_figure(cases: Sequence[Traces], iterations: Sequence[int], path: Path) -> Path:
-    """`draw` into a PNG file."""
+    """Draw the cases, as `draw` does, into a PNG file."""
     figure = draw(cases, iterations)
     return write_atomically(path, lambda to: figure.savefig(to, dpi=100))
 
 
 def _quantized(values: Tensor, limits: tuple[float, float]) -> str:
-    """16-bit steps of three times the panel's range, in base64: what is further out is off the panel anyway."""
+    """Return values in base64, as 16-bit steps of three times the panel's range: what is further out is not visible."""
     low, high = limits
     middle, scale = (low + high) / 2, 1.5 * (high - low)
     steps = ((values - middle) / scale * 32767).clamp(-32767, 32767).round().to(torch.int16)
@@ -178,7 +178,7 @@ def _quantized(values: Tensor, limits: tuple[float, float]) -> str:
 
 
 def _packed(bits: Tensor) -> str:
-    """Eight bits a byte, the first lowest, in base64."""
+    """Return bits in base64, eight in a byte, the first one lowest."""
     flat = bits.flatten().to(torch.uint8)
     flat = torch.nn.functional.pad(flat, (0, -len(flat) % 8)).view(-1, 8)
     octets = (flat << torch.arange(8, dtype=torch.uint8, device=bits.device)).sum(1).to(torch.uint8)
@@ -186,7 +186,7 @@ def _packed(bits: Tensor) -> str:
 
 
 def write_page(cases: Sequence[Traces], path: Path, *, heading: str, every: int = 5, seeds: int = 5) -> Path:
-    """A self-contained HTML page: a slider over iterations, the membrane of a chosen seed, spikes of all seeds."""
+    """Write an HTML page in one file: a slider over iterations, the membrane of a chosen seed, spikes of all seeds."""
     panels = []
     for traces in cases:
         kept = sorted({*range(0, len(traces.theta), every), len(traces.theta) - 1})

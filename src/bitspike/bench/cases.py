@@ -1,4 +1,4 @@
-"""What is measured: networks, batches and lengths, by name."""
+"""The cases of the benchmark: networks, batches and lengths, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Work = Literal["step", "layer"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One measurement. `work` is a whole training step, or forward and backward of one layer without an optimizer.
+    """One case. `work` is a whole training step, or forward and backward of one layer without an optimizer.
 
     `density` is the share of the input that is not 0. `preset` gives decays, thresholds, dropout, loss and optimizer;
     growth cases take the network from `notation` and the rest from there.
@@ -34,7 +34,7 @@ class Case:
     along: Literal["", "T", "width", "batch"] = ""  # what grows in a group
 
     def layers(self) -> tuple[Layer, ...]:
-        """As the network has them; peers are built without padding and strides."""
+        """Return the network's layers; padding and strides are refused, as peers are built without them."""
         layers = parse(self.notation, self.input_shape)[0]
         convolutions = [layer for layer in layers if isinstance(layer, Conv)]
         if any(conv.padding or conv.stride > 1 or any(pool.stride for pool in conv.pools) for conv in convolutions):
@@ -42,20 +42,20 @@ class Case:
         return layers
 
     def neurons(self) -> int:
-        """Over all layers."""
+        """Return the neurons of all layers together."""
         return sum(neurons_of(layer) for layer in self.layers())
 
     def neuron_steps(self) -> int:
-        """Neurons times samples times time steps of one training step."""
+        """Return neurons times samples times time steps of one training step."""
         return self.neurons() * self.batch * self.steps
 
     def grown_to(self) -> int:
-        """Where on its group's curve this case lies."""
+        """Return where on the curve of its group this case lies."""
         return {"T": self.steps, "batch": self.batch}.get(self.along, self.neurons())
 
 
 def neurons_of(layer: Layer) -> int:
-    """Neurons of one layer."""
+    """Return the neurons of one layer."""
     if isinstance(layer, Conv):
         channels, height, width = layer.output
         return channels * height * width
@@ -130,7 +130,7 @@ def _grown(base: Case, group: str, along: Literal["T", "width", "batch"], size: 
 
 
 def growth() -> tuple[Case, ...]:
-    """A dense and a convolutional network over time steps, width and batch; the rest stays."""
+    """Return cases in which a dense or convolutional network grows in time steps, width or batch, all else equal."""
     dense = replace(_SHD, notation="700Dense1000Dense20")
     times, batches = (50, 100, 200, 400, 800, 1600, 3200), (8, 32, 128, 512)
     return (
@@ -143,8 +143,8 @@ def growth() -> tuple[Case, ...]:
     )
 
 
-def choose(names: Sequence[str], device: str) -> list[Case]:
-    """The cases of these names; none: those that suit the device. "growth" stands for all of its cases."""
+def select_cases(names: Sequence[str], device: str) -> list[Case]:
+    """Return the cases of these names, by default those that suit the device; "growth" names all of its cases."""
     known = {**CASES, **{case.name: case for case in growth()}}
     chosen: list[Case] = []
     for name in names or (ON_GPU if device == "cuda" else ON_CPU):

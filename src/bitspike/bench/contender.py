@@ -23,7 +23,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`step()` starts a training step and returns something of it; `wait()` returns when all started steps are done."""
+    """A library in the benchmark: `step()` starts a training step, `wait()` returns when all started steps are done."""
 
     name: str
     library: str
@@ -38,7 +38,7 @@ class Contender:
 
 
 def waiter(device: torch.device) -> Callable[[], None]:
-    """How to wait for PyTorch's work on a device."""
+    """Return a function that waits for PyTorch's work on a device."""
 
     def wait() -> None:
         if device.type == "cuda":
@@ -49,7 +49,7 @@ def waiter(device: torch.device) -> Callable[[], None]:
 
 @contextmanager
 def using(arithmetic: Arithmetic, device: torch.device) -> Iterator[None]:
-    """PyTorch's switches set, and put back afterwards."""
+    """Set PyTorch's switches, and put them back afterwards."""
     matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn
     before = (matmul.allow_tf32, conv.allow_tf32, torch.are_deterministic_algorithms_enabled())
     fill = deterministic.fill_uninitialized_memory

@@ -32,7 +32,7 @@ _PASSES = {"none": 3, "sgd": 3 + 5, "adam": 3 + 7}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Of one training step."""
+    """The least work of one training step."""
 
     operations: int
     bytes: int
@@ -41,18 +41,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What the device does at best: operations a second in products, bytes a second read and written."""
+    """The best that the device can do: operations a second in products, bytes a second read and written."""
 
     operations: float
     bytes: float
 
     def milliseconds(self, work: Work, *, streamed: bool = False) -> float:
-        """No step is shorter: products and memory overlap at best."""
+        """Return the least time of a step: at best, products and memory traffic overlap."""
         return 1e3 * max(work.operations / self.operations, (work.streamed if streamed else work.bytes) / self.bytes)
 
 
 def count(case: Case, optimizer: str, *, skips_zeros: bool = False) -> Work:
-    """The work of a case, by the rules above; `skips_zeros` on a CPU."""
+    """Return the work of a case, by the rules of this module; `skips_zeros` is for a CPU."""
     layers = case.layers()
     samples = case.batch * case.steps
     operations = parameters = 0
@@ -71,7 +71,7 @@ def count(case: Case, optimizer: str, *, skips_zeros: bool = False) -> Work:
 
 
 def _multiplications(layer: Layer) -> int:
-    """Of one sample at one step."""
+    """Return the multiplications of one sample at one time step."""
     if not isinstance(layer, Conv):
         return layer.inputs * layer.outputs
     pool = math.prod(p.size for p in layer.pools)
@@ -85,7 +85,7 @@ def _weights(layer: Layer) -> int:
 
 
 def measure_ceilings(device: torch.device, before: Ceilings | None = None) -> Ceilings:
-    """A large product (bf16 on a GPU, float32 on a CPU) and a large copy, the best of a few, and of those `before`."""
+    """Time a large product (bf16 on a GPU, float32 on a CPU) and a large copy; return the best, `before` included."""
     gpu = device.type == "cuda"
     n, dtype = (8192, torch.bfloat16) if gpu else (1024, torch.float32)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))

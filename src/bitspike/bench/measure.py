@@ -1,4 +1,4 @@
-"""The benchmark: cases one after another, in each our step and the peers' in turns; the result is plain data."""
+"""The benchmark: one case after another, in each our step and the peers' in turns. The result is plain data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Plan:
 
 
 def run(plan: Plan) -> Result:
-    """Every case, in JSON's terms."""
+    """Measure every case; return the result in JSON's terms."""
     from bitspike.experiments.provenance import versions
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it our steps would not be deterministic
@@ -102,7 +102,7 @@ def _case(plan: Plan, case: Case) -> Result:
 def _enter(
     plan: Plan, problem: Problem, make: Callable[[Problem], Contender], entrants: dict[str, Entrant], name: str
 ) -> Result:
-    """Make a contender and take its first steps; what fails is written down, and the others go on."""
+    """Make a contender and take its first steps; a failure is written down, and the others go on."""
     if time.monotonic() > plan.deadline:
         return {"error": "no time was left"}
     try:
@@ -150,7 +150,7 @@ def _digits(value: float) -> float:
 
 
 def fastest(rows: Mapping[str, Result], library: str) -> str | None:
-    """The row of a library with the smallest median."""
+    """Return the row of a library with the smallest median."""
     measured = {
         name: row["ms"]["median"] for name, row in rows.items() if row.get("library") == library and "ms" in row
     }

@@ -1,4 +1,4 @@
-"""bitspike's own training step, as `bitspike train` takes it."""
+"""The training step of bitspike itself, as `bitspike train` takes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXACT = Arithmetic(matmul_tf32=False, conv_tf32=False, deterministic=True)
 
 
 def ours(problem: Problem) -> Contender:
-    """A step of the Trainer, or forward and backward of one layer."""
+    """Return our contender: a step of the Trainer, or forward and backward of one layer."""
     layer = problem.case.work == "layer"
     steps = None if layer else _trainer(problem)
     return Contender(
@@ -64,7 +64,7 @@ def _layer(problem: Problem) -> Callable[[], object]:
 
 
 def samples_of(problem: Problem) -> Samples:
-    """A few batches of the problem's kind on its device."""
+    """Return a few batches of samples like the problem's, on its device."""
     case = problem.case
     count = case.batch * (1 if case.group else _BATCHES)  # growth goes to sizes of which one batch is enough
     values = synthetic(case, count, 2, problem.device)
@@ -90,7 +90,7 @@ def _trainer(problem: Problem) -> Steps:
 
 
 class Steps:
-    """Steps of a trainer without end: where an epoch is over, the next begins."""
+    """Endless steps of a trainer: after an epoch the next one begins."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
@@ -105,5 +105,5 @@ class Steps:
         return trainer.observed
 
     def graph(self) -> str:
-        """Whether steps are replayed from a CUDA graph by now."""
+        """Return whether steps are replayed from a CUDA graph by now."""
         return "CUDA graph" if self.trainer.graph is True else f"no CUDA graph: {self.trainer.graph}"

@@ -1,4 +1,4 @@
-"""Results as a picture: bars on a logarithmic scale a case, curves for growth."""
+"""Pictures of the results: for each case bars on a logarithmic scale, and curves for growth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLORS = {
 
 
 def draw(result: Result, folder: Path) -> list[Path]:
-    """bench.png with a panel for each case, growth.png with one for each curve; those that there is something for."""
+    """Draw bench.png, a panel for each case, and growth.png, a panel for each curve, where there are any."""
     cases = {name: case for name, case in result["cases"].items() if not case["group"]}
     groups: dict[str, list[Result]] = {}
     for case in result["cases"].values():

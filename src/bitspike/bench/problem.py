@@ -1,4 +1,4 @@
-"""A case made ready for a device: what every library gets, the same network, batch and training settings."""
+"""A case prepared for a device: every library gets the same network, batch and training settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAYER_BETA, _LAYER_SLOPE = 0.9, 25.0
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Neurons and training, one value a layer where layers differ."""
+    """The settings of neurons and training; where layers differ, one value for each."""
 
     betas: tuple[float, ...]
     slopes: tuple[float, ...]
@@ -37,7 +37,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """On the device: `x [B, ...]` float32 (a static image) or `[T, B, ...]` uint8 (counts, spikes); `labels [B]`."""
+    """A case on a device: `x [B, ...]` float32 (a static image) or `[T, B, ...]` uint8 (counts), and `labels [B]`."""
 
     case: Case
     recipe: Recipe
@@ -47,18 +47,18 @@ class Problem:
     device: torch.device
 
     def floats(self) -> Tensor:
-        """The batch as peers take it."""
+        """Return the batch as peers take it, in float32."""
         return self.x.float()
 
 
 def experiment_of(case: Case) -> Experiment:
-    """The case's preset with its network, length and batch."""
+    """Return the case's preset with the case's network, length and batch."""
     settings = [f'net.notation="{case.notation}"', f"net.steps={case.steps}", f"train.batch={case.batch}"]
     return with_values(preset(case.preset), [*settings, "train.tensorboard=false", "train.epochs=1000000"])
 
 
 def recipe_of(case: Case, spec: Experiment) -> Recipe:
-    """What a peer needs to know of the experiment."""
+    """Return what a peer needs to know of the experiment."""
     layers = case.layers()
     count = len(layers)
     if case.work == "layer":
@@ -85,7 +85,7 @@ def recipe_of(case: Case, spec: Experiment) -> Recipe:
 
 
 def plain_scale(layer: object) -> float:
-    """How much wider currents of weights -1/+1 are than those of a fresh nn.Linear: sqrt(3 * inputs).
+    """Return how much larger the currents of weights -1/+1 are than those of a new nn.Linear: sqrt(3 * inputs).
 
     The single layer's threshold is that, so that ours fires as often as a peer's with real weights and threshold 1.
     """
@@ -99,7 +99,7 @@ def _each(value: float | list[float], count: int) -> tuple[float, ...]:
 
 
 def prepare(case: Case, device: torch.device, seed: int = 0) -> Problem:
-    """Synthetic data of the case's shape and density, one batch on the device."""
+    """Return the case with one batch of synthetic data, of its shape and density, on the device."""
     spec = experiment_of(case)
     values = synthetic(case, case.batch, seed, device)
     x = values.float().div_(255) if case.static else values.transpose(0, 1).contiguous()
@@ -108,7 +108,7 @@ def prepare(case: Case, device: torch.device, seed: int = 0) -> Problem:
 
 
 def synthetic(case: Case, samples: int, seed: int, device: torch.device) -> Tensor:
-    """`[N, C, H, W]` (static) or `[N, T, ...]`, uint8: zero but for a `density`, there pixels or small counts."""
+    """Return uint8 samples `[N, C, H, W]` (static) or `[N, T, ...]`: a share `density` is not zero."""
     random = torch.Generator(device).manual_seed(seed)
     shape = (samples, *case.input_shape) if case.static else (samples, case.steps, *case.input_shape)
     chance = torch.empty(shape, device=device).uniform_(generator=random)
@@ -123,7 +123,7 @@ def synthetic(case: Case, samples: int, seed: int, device: torch.device) -> Tens
 
 
 def synthetic_labels(case: Case, samples: int, seed: int, device: torch.device) -> Tensor:
-    """`[N]`, one of the last layer's neurons each."""
+    """Return labels `[N]`, each the number of a neuron of the last layer."""
     last = case.layers()[-1]
     classes = last.outputs if isinstance(last, Dense) else 1
     random = torch.Generator(device).manual_seed(seed + 1)

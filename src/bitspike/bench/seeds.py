@@ -1,4 +1,4 @@
-"""Several networks of one case trained together against one alone: how many times longer their joint step takes."""
+"""Several networks trained together against one alone: how many times longer their joint step takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from bitspike import __version__
-from bitspike.bench.cases import Case, choose
+from bitspike.bench.cases import Case, select_cases
 from bitspike.bench.contender import Arithmetic, Contender, waiter
 from bitspike.bench.ours import samples_of
 from bitspike.bench.problem import Problem, prepare
@@ -29,9 +29,9 @@ _PASSES = 100  # over the few samples there are: an epoch as long as FashionMNIS
 _EXACT = Arithmetic(matmul_tf32=False, conv_tf32=False, deterministic=True)  # as `bitspike train` sets it
 
 
-def choose_steps(names: Sequence[str], device: str) -> list[Case]:
-    """The cases of these names, whole training steps all of them; none: those that suit the device."""
-    chosen = choose(names, device)
+def select_step_cases(names: Sequence[str], device: str) -> list[Case]:
+    """Return the cases of these names, by default those that suit the device; all must be whole training steps."""
+    chosen = select_cases(names, device)
     if not names:
         return [case for case in chosen if case.work == "step"]
     for case in chosen:
@@ -48,7 +48,7 @@ def compare(
     command: str = "bitspike.bench.seeds",
     begin: Callable[[str, int], Callable[[], None]] = lambda stage, steps: lambda: None,
 ) -> Result:
-    """Of every case ms of a step of one network and of `count` together, timed in turns, and their ratio."""
+    """Time, for every case, a step of one network and of `count` together, in turns; return both and their ratio."""
     from bitspike.experiments.provenance import versions
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it our steps would not be deterministic
@@ -115,7 +115,7 @@ def _trainer(problem: Problem, samples: Samples, seed: int) -> Trainer:
 
 
 class JointSteps:
-    """Joint steps of trainers without end: where their epoch is over, the next begins."""
+    """Endless joint steps of trainers: after an epoch the next one begins."""
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
@@ -132,13 +132,13 @@ class JointSteps:
         return self.trainers[-1].observed
 
     def graph(self) -> str:
-        """Whether steps are replayed from a CUDA graph by now."""
+        """Return whether steps are replayed from a CUDA graph by now."""
         graph = self.trainers[0].graph
         return "CUDA graph" if graph is True else f"no CUDA graph: {graph}"
 
 
 def lines(result: Result) -> list[str]:
-    """For the terminal."""
+    """Return the result in lines for the terminal."""
     count = result["seeds"]
     found = [f"{'case':<12} {'one, ms':>10} {f'{count} together, ms':>18} {'ratio':>7}  MB one / together"]
     for name, case in result["cases"].items():

@@ -1,4 +1,4 @@
-"""Results as a table on the terminal."""
+"""The results as tables on the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADINGS = ("ms a step", "quartiles", "x ours", "x floor", "MB", "kernels")
 
 
 def show(result: Result, console: Console) -> None:
-    """A table a case with what belongs to its rows below it; groups of growth have one each."""
+    """Print one table for each case, with notes below it, and one for each group of growth."""
     groups: dict[str, list[Result]] = {}
     for name, case in result["cases"].items():
         if case["group"]:
@@ -49,7 +49,7 @@ def _of_case(name: str, case: Result) -> Table:
 
 
 def _cells(row: Result, floor: float) -> dict[str, str]:
-    """What a row tells, by heading."""
+    """Return the cells of a row, by heading."""
     ms, gpu = row["ms"], row["gpu"] or {}
     kernels, launches = gpu.get("kernels"), gpu.get("launches")
     values = (
@@ -64,7 +64,7 @@ def _cells(row: Result, floor: float) -> dict[str, str]:
 
 
 def _notes(case: Result) -> Iterator[str]:
-    """What each row is, and how its mathematics differs."""
+    """Yield what each row is, and how its mathematics differs from ours."""
     for name, row in case["rows"].items():
         if "error" in row:
             yield f"  {name}: {row['error']}"
@@ -97,7 +97,7 @@ def _of_group(name: str, cases: list[Result]) -> Table:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, without an exponent."""
+    """Return a number with three significant digits, without an exponent."""
     if value is None:
         return "-"
     if value == 0:

@@ -1,4 +1,4 @@
-"""Times, memory and kernels of training steps: contenders take turns in rounds, so that a slow moment hits all."""
+"""Times, memory and kernels of training steps. Contenders take turns in rounds, so that a slow moment hits all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST, _MOST = 3, 25  # rounds
 
 @dataclass(slots=True)
 class Spread:
-    """Median and quartiles."""
+    """The median and the quartiles of several numbers."""
 
     median: float
     low: float
@@ -34,13 +34,13 @@ class Spread:
         return cls(median, low, high)
 
     def rounded(self, digits: int = 4) -> dict[str, float]:
-        """To so many significant digits, as JSON holds it."""
+        """Return the values with so many significant digits, in JSON's terms."""
         return {name: float(f"{getattr(self, name):.{digits}g}") for name in ("median", "low", "high")}
 
 
 @dataclass(slots=True)
 class Entrant:
-    """A contender on its way through the rounds."""
+    """A contender and what was measured of it so far."""
 
     contender: Contender
     steps: int = 1  # a burst
@@ -50,7 +50,7 @@ class Entrant:
 
 
 def warm_up(contender: Contender, device: torch.device, before: int) -> Entrant:
-    """First steps, and how many of them a round takes; `before` are the bytes allocated before it was made.
+    """Take the first steps and find how many a round has; `before` are the bytes allocated before it was made.
 
     Peak memory is what these steps take, recording a graph among them; replaying one takes no more.
     """
@@ -69,7 +69,7 @@ def warm_up(contender: Contender, device: torch.device, before: int) -> Entrant:
 
 
 def allocated(device: torch.device) -> int:
-    """Bytes of the GPU's allocator now."""
+    """Return how many bytes the GPU's allocator has given out."""
     if device.type != "cuda":
         return 0
     torch.cuda.synchronize(device)
@@ -78,7 +78,7 @@ def allocated(device: torch.device) -> int:
 
 
 def _timed(contender: Contender, device: torch.device, steps: int) -> float:
-    """Seconds a step, over so many of them, started one after another without waiting."""
+    """Return the seconds of a step, over several that are started one after another without waiting."""
     with using(contender.arithmetic, device):
         contender.wait()
         began = time.perf_counter()
@@ -91,7 +91,7 @@ def _timed(contender: Contender, device: torch.device, steps: int) -> float:
 def race(
     entrants: Sequence[Entrant], device: torch.device, seconds: float, tick: Callable[[], object] = lambda: None
 ) -> None:
-    """Rounds in which each has its turn, for about so many seconds: 3 at least, 25 at most."""
+    """Run rounds in which each contender has its turn, for about so many seconds: 3 to 25 rounds."""
     began = time.perf_counter()
     for round_ in range(_MOST):
         spent = time.perf_counter() - began
@@ -103,12 +103,12 @@ def race(
 
 
 def ratios(ours: Entrant, theirs: Entrant) -> Spread:
-    """How many times longer they take, round by round."""
+    """Return how many times longer they take than we do, from round to round."""
     return Spread.of([b / a for a, b in zip(ours.seconds, theirs.seconds, strict=True)])
 
 
 def launches(contender: Contender, device: torch.device) -> dict[str, int] | None:
-    """GPU kernels of one step, and calls that launch them (a CUDA graph is one); None on the CPU."""
+    """Count the GPU kernels of one step, and the calls that launch them (a CUDA graph is one); None on the CPU."""
     if device.type != "cuda":
         return None
     with using(contender.arithmetic, device), profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
@@ -118,7 +118,7 @@ def launches(contender: Contender, device: torch.device) -> dict[str, int] | Non
 
 
 def counted(events: Any) -> dict[str, int]:
-    """From a profile's events: what ran on the device but for copies and fills, and what started it."""
+    """Count in a profile's events what ran on the device, without copies and fills, and what started it."""
     kernels = launched = 0
     for event in events or ():
         if event.device_type.name == "CUDA":

@@ -6,20 +6,21 @@ import os
 import sys
 
 from bitspike._lazy import TRAIN, needs
-from bitspike.cli import bench, data, preset, reproduce, train  # noqa: F401  (each adds its commands)
-from bitspike.cli.app import app, say
+from bitspike.cli import bench, data, evaluate, preset, reproduce, train  # noqa: F401  (each adds its commands)
+from bitspike.cli.app import app
+from bitspike.cli.console import say
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """The `bitspike` command: errors end in one line; BITSPIKE_DEBUG=1 shows where they come from."""
+    """Run the `bitspike` command; an error ends in one line, and BITSPIKE_DEBUG=1 shows where it comes from."""
     try:
         _run()
     except SystemExit as end:
         if os.environ.get("WORLD_SIZE", "1") == "1":
             raise
-        # one of torchrun's: PyTorch's communication threads may abort a process on its way out, after all is done
+        # A process of torchrun: PyTorch's communication threads may abort it on its way out, after all is done.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
@@ -45,6 +46,7 @@ def _run() -> None:
 
 
 def _line(error: BaseException) -> str:
+    """Return what a person should read of an error, in one line."""
     if isinstance(error, ModuleNotFoundError) and error.name in TRAIN and "pip install" not in str(error):
         return needs(error.name, "this command")
     if isinstance(error, KeyError) and error.args:

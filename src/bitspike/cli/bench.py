@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitspike.cli.app import AsJson, Device, app, bars, echo, echo_json
+from bitspike.bench.known_peers import KNOWN
+from bitspike.cli.app import app
+from bitspike.cli.console import bars, echo, echo_json
+from bitspike.cli.options import AsJson, Device
 from bitspike.terminal import screen
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ def bench(
     ] = None,
     against: Annotated[
         str,
-        typer.Option(help="Libraries with commas between, of snntorch, spikingjelly, norse, spyx; or all, or none."),
+        typer.Option(help=f"Libraries with commas between, of {', '.join(KNOWN)}; or all, or none."),
     ] = "all",
     device: Device = "auto",
     seconds: Annotated[float, typer.Option(min=0.0, help="Time for the rounds of one case.")] = 20.0,
@@ -39,7 +42,7 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Time whole training steps against other libraries, in turns: median, spread, memory, kernels, the floor."""
-    from bitspike.bench.cases import choose
+    from bitspike.bench.cases import select_cases
     from bitspike.bench.measure import Plan, Result, run
     from bitspike.bench.peers import absent, named
     from bitspike.bench.show import show
@@ -53,7 +56,7 @@ def bench(
     if seeds is not None:
         _bench_seeds(case or [], seeds, chosen, seconds, command, out, as_json)
         return
-    cases, peers = choose(case or [], chosen.type), named(against)
+    cases, peers = select_cases(case or [], chosen.type), named(against)
 
     def save(result: Result) -> None:
         if out is not None:
@@ -76,10 +79,10 @@ def bench(
 def _bench_seeds(
     names: list[str], seeds: int, device: torch.device, seconds: float, command: str, out: Path | None, as_json: bool
 ) -> None:
-    from bitspike.bench.seeds import choose_steps, compare, lines
+    from bitspike.bench.seeds import compare, lines, select_step_cases
     from bitspike.files import write_text
 
-    cases = choose_steps(names, device.type)
+    cases = select_step_cases(names, device.type)
     with bars() as begin:
         result = compare(cases, seeds, device, seconds, command, begin)
     if out is not None:

@@ -8,26 +8,34 @@ from typing import Annotated, Any
 
 import typer
 
-from bitspike.cli.app import AsJson, app, bars, byte_bars, echo, echo_json, say
+from bitspike.cli.app import app
+from bitspike.cli.console import bars, byte_bars, echo, echo_json, say
+from bitspike.cli.options import AsJson
 from bitspike.terminal import draw, screen, table
 
-sets = typer.Typer(help="Datasets: what there is, getting and checking it.", no_args_is_help=True)
-app.add_typer(sets, name="data")
+WHAT = "Datasets: what there is, getting and checking it."
+sets = typer.Typer(
+    help=f"{WHAT} They are kept in the folder BITSPIKE_DATA (default: the system's for a user's data). It may name "
+    "several folders, separated as in PATH: those after the first are only read.",
+    no_args_is_help=True,
+)
+app.add_typer(sets, name="data", short_help=WHAT)
 
 Name = Annotated[str, typer.Argument(help="A dataset; `bitspike data list` shows them.")]
 
 
 @sets.command("list")
 def list_sets(as_json: AsJson = False) -> None:
-    """All datasets, and which of them are here."""
+    """List all datasets, and which of them are here."""
     from bitspike.data.locate import status
-    from bitspike.data.roots import data_root
+    from bitspike.data.roots import data_root, read_folders
 
     known = status()
     if as_json:
         echo_json([_plain(each) for each in known])
         return
-    echo(f"Datasets (in {data_root()})")
+    copies = "".join(f"; copies in {folder}" for folder in read_folders())
+    echo(f"Datasets (in {data_root()}{copies})")
     made = table(words=["name", "title", "state", "edition"])
     made.columns[0].no_wrap = True
     for each in known:
@@ -83,7 +91,7 @@ def info(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read a dataset and say what is in it, and how long that took."""
+    """Read a dataset; print what is in it and how long reading took."""
     from bitspike.config import validated
     from bitspike.data.catalog import CATALOG, lookup
     from bitspike.data.config import DataConfig
@@ -122,7 +130,7 @@ def info(
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses and paths as JSON takes them."""
+    """Return a value in JSON's terms: dataclasses as objects, paths as text."""
     from dataclasses import asdict, is_dataclass
 
     if is_dataclass(value) and not isinstance(value, type):

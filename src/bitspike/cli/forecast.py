@@ -1,4 +1,4 @@
-"""How long a training will take, said once, after its first iterations: a log has no bar."""
+"""How long a training will take: one line after its first iterations, as a log has no progress bar."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ FIRST_LOOK = "mnist/quick"
 
 
 class Forecast:
-    """The lines about a run's length, of `runs` that follow each other.
+    """Measures the first iterations of a training and gives the lines that say how long it will take.
 
-    A GPU works on while the host goes ahead: there only times between looks at its figures count, for which it is
-    waited, and only after the first ones, in which kernels are compiled and a graph is recorded.
+    Each method returns a line to print, or an empty text. `runs` is how many trainings follow each other. On a GPU the
+    host runs ahead of the device, and waits for it only when the figures of an iteration are read: only times between
+    two such reads count, and only after the first ones, in which kernels are compiled and a CUDA graph is recorded.
     """
 
     def __init__(self, spec: Experiment, data: Dataset, device: str, runs: int = 1) -> None:
@@ -36,7 +37,7 @@ class Forecast:
         self._iterations = self._ended = 0
 
     def begins(self, epoch: int, iterations: int, done: int) -> str:
-        """What to say as an epoch begins: before the first one, how many there are."""
+        """Return a line for the begin of an epoch: before the first one, how many there are."""
         first, self._iterations = not self._iterations, iterations
         self._left = (self.epochs - epoch + 1) * iterations - done
         if not first:
@@ -46,7 +47,7 @@ class Forecast:
         return f"{_count(self.epochs, 'epoch')} of {_count(iterations, 'iteration')}{which}{several}"
 
     def iteration(self, looked: bool) -> str:
-        """What to say after an iteration; `looked`: its figures were read."""
+        """Return a line after an iteration: once, the time that is left. `looked` is True if its figures were read."""
         self._seen += 1
         self._left -= 1
         if self._said or self._left <= 0:
@@ -66,9 +67,9 @@ class Forecast:
         return self._line(spent / count * self._iterations * (1 + self.evaluation))
 
     def epoch_ends(self, seconds: float) -> str:
-        """What to say after an epoch, where its iterations were too few to tell.
+        """Return a line after an epoch of `seconds`, if its iterations were too few to measure.
 
-        The first may be slow to start: a GPU's kernels are compiled in it.
+        The first epoch on a GPU does not count, as kernels are compiled in it.
         """
         self._ended += 1
         self._began, self._skipped = None, 1  # what comes between two epochs is no part of an iteration
@@ -79,7 +80,7 @@ class Forecast:
         return self._line(seconds)
 
     def _line(self, epoch: float) -> str:
-        """From the seconds of an epoch."""
+        """Return the line about the time that is left, from the seconds of an epoch."""
         left = epoch * (self._left / self._iterations + (self.runs - 1) * self.epochs)
         line = f"about {duration(left)} to go, {duration(epoch)} an epoch"
         if self.device != "cpu" or left < LONG:
@@ -94,7 +95,7 @@ def _count(number: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the largest unit of which it is at least two."""
+    """Return a time in words, in the largest unit of which it has at least two."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

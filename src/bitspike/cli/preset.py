@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bitspike.cli.app import AsJson, app, echo_json, echo_lines
+from bitspike.cli.app import app
+from bitspike.cli.console import echo_json, echo_lines
+from bitspike.cli.options import AsJson
 from bitspike.terminal import draw, screen, table
 
 presets = typer.Typer(help="The paper's experiments, ready to train.", no_args_is_help=True)
@@ -15,7 +17,7 @@ app.add_typer(presets, name="preset")
 
 @presets.command("list")
 def list_presets(as_json: AsJson = False) -> None:
-    """All presets, with the accuracy that the paper reports."""
+    """List all presets, with the accuracy that the paper reports."""
     from bitspike.experiments.presets import preset, preset_names
     from bitspike.experiments.schema import as_values
 
@@ -38,7 +40,7 @@ def show(
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value in place of a field; repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The complete experiment as TOML: every field, with the sources of its figures. It can be saved and trained."""
+    """Print the complete experiment as TOML: every field, with the sources of its figures. Save it and train it."""
     from bitspike.experiments.presets import preset_or_file
     from bitspike.experiments.schema import as_toml, as_values
 

@@ -1,4 +1,4 @@
-"""The process of a command is its own to tune: how its threads wait, and what it does with freed memory."""
+"""Settings of the process that runs a command: how its threads wait, and what it does with freed memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GLANCE = 0.1  # seconds over which the processors are watched
 
 
 def tune_process() -> None:
-    """Let threads wait asleep where others use the processors, and keep freed memory; call it before torch is loaded.
+    """Let threads sleep while they wait if others use the processors, and keep freed memory; call before torch loads.
 
     OpenMP's threads spin while they wait for each other: on an idle machine the fastest way, but where processors are
     shared the thread they wait for may get no turn (benchmarks/cpu_waiting.py). No number depends on it. Whoever sets
@@ -24,7 +24,7 @@ def tune_process() -> None:
 
 
 def shared(stat: Path = Path("/proc/stat")) -> bool:
-    """Whether other programs leave fewer processors idle than this process may use; False where nobody can tell."""
+    """Return True if other programs leave fewer processors idle than this process may use; False if not known."""
     try:
         before = _ticks(stat)
         time.sleep(GLANCE)
@@ -37,7 +37,7 @@ def shared(stat: Path = Path("/proc/stat")) -> bool:
 
 
 def _ticks(stat: Path) -> tuple[int, int]:
-    """Clock ticks so far of all processors: those that were idle, and all of them."""
+    """Return the clock ticks of all processors so far: those that were idle, and all of them."""
     first = stat.read_text(encoding="ascii").partition("\n")[0].split()
     if first[:1] != ["cpu"] or len(first) < 6:
         raise ValueError(f"{stat}: must begin with the line of all processors, but begins with {first[:2]}")

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bitspike.cli.app import AsJson, bars, echo_json, say
+from bitspike.cli.console import bars, echo_json, say
+from bitspike.cli.options import AsJson
 from bitspike.cli.process import tune_process
 from bitspike.terminal import draw, screen, table
 

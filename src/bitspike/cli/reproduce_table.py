@@ -14,9 +14,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bitspike.cli.app import AsJson, Device, bars, echo_json, say
+from bitspike.cli.console import bars, echo_json, say
+from bitspike.cli.interrupts import catching_interrupts
+from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
-from bitspike.cli.train import Set, catching_interrupts, telling
+from bitspike.cli.training_progress import show_training
 from bitspike.experiments.reproduce.tables.table import BEST, PROTOCOLS, VARIANTS, PaperTable
 from bitspike.terminal import draw, screen, table
 
@@ -118,7 +120,7 @@ def _train(paper: PaperTable, cells: Sequence["Cell"], out: Path, where: "torch.
 
         @contextmanager
         def options_for(cell: "Cell") -> Iterator["Setting"]:
-            with telling(True, cell.spec) as shown:
+            with show_training(cell.spec) as shown:
                 shown.runs = cell.trials if where.type == "cpu" else 1  # on a GPU they are trained side by side
                 yield Setting(
                     device=where,

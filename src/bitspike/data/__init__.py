@@ -1,4 +1,4 @@
-"""Data: encoders, and datasets by name."""
+"""Datasets by name, and encoders."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.encoders import latency, poisson
+    from bitspike.data.indexing import time_first
     from bitspike.data.progress import Progress
-    from bitspike.data.samples import Dataset, Frames, Images, time_first
+    from bitspike.data.samples import Dataset, Frames, Images
 else:
     from bitspike._lazy import lazy
 
@@ -17,13 +18,14 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
-            "bitspike.data.samples": ["Dataset", "Frames", "Images", "time_first"],
+            "bitspike.data.indexing": ["time_first"],
+            "bitspike.data.samples": ["Dataset", "Frames", "Images"],
         },
     )
 
 
 def load(name: str, *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any) -> "Dataset":
-    """The dataset `name` with its training and test samples, read from the data folder or a copy nearby.
+    """Return the dataset `name` with its training and test samples, read from the data folder or from a copy.
 
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
     folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.

@@ -1,4 +1,4 @@
-"""AEDAT 3.1, as jAER and cAER record event cameras: a text header, then packets of events of one type each."""
+"""AEDAT 3.1, the format of jAER and cAER for event cameras: a text header, then packets of events of one type each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ EVENT_SIZE, TIME_OFFSET = 8, 4
 
 
 class PolarityEvents(NamedTuple):
-    """`t_us [E]` int64 microseconds, `x [E]` and `y [E]` int16, `p [E]` uint8 in {0, 1}, in the file's order."""
+    """Events of a camera, in the file's order.
+
+    `t_us [E]` int64 microseconds, `x [E]` and `y [E]` int16, `p [E]` uint8 in {0, 1}.
+    """
 
     t_us: NDArray[np.int64]
     x: NDArray[np.int16]
@@ -34,7 +37,7 @@ class PolarityEvents(NamedTuple):
 
 
 def read_aedat(source: Path | IO[bytes], name: str | None = None) -> PolarityEvents:
-    """The valid polarity events of a recording; packets of other types are passed over.
+    """Return the valid polarity events of a recording; packets of other types are skipped.
 
     A file, or a stream that errors call `name`. An event is a word (bit 0: valid, 1: polarity, 2-16: y, 17-31: x) and a
     time stamp of 31 bits, whose overflows the packet counts.
@@ -52,7 +55,7 @@ def read_aedat(source: Path | IO[bytes], name: str | None = None) -> PolarityEve
 
 
 def _end_of_header(where: str, data: bytes) -> int:
-    """Offset of the first packet."""
+    """Return the offset of the first packet."""
     at, first = 0, True
     while (end := data.find(b"\n", at, LONGEST_HEADER)) >= 0 and data[at : at + 1] == b"#":
         line, at = data[at:end].rstrip(b"\r"), end + 1
@@ -71,7 +74,7 @@ def _end_of_header(where: str, data: bytes) -> int:
 
 
 def _polarity_packets(where: str, data: bytes, at: int) -> list[tuple[int, NDArray[np.void]]]:
-    """(overflows, events) of each polarity packet from the offset `at` on; nothing is copied."""
+    """Return (overflows, events) of each polarity packet from the offset `at` on, without copying events."""
     event = np.dtype([("word", "<u4"), ("time", "<i4")])
     packets, number = [], 0
     while at < len(data):

@@ -47,7 +47,7 @@ DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An array still in its file: what its header promises, and how to read it."""
+    """An array that is still in its file: what its header promises, and how to read it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -56,7 +56,7 @@ class Stored:
 
 @contextmanager
 def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = None) -> Iterator[dict[str, Stored]]:
-    """The arrays of an npz or HDF5 file by name, none read yet; each of at most `limit` bytes.
+    """Give the arrays of an npz or HDF5 file by name, not yet read; none may have more than `limit` bytes.
 
     A file, or a stream that errors call `name`.
     """
@@ -104,7 +104,7 @@ def readable(where: str) -> Iterator[None]:
 
 
 class Refused(ValueError):
-    """What a file holds can be read but is not taken; the message lacks the place."""
+    """A file can be read, but what it holds is refused; `readable` adds the file's name to the message."""
 
 
 def _npz_arrays(where: str, file: zipfile.ZipFile, limit: int) -> dict[str, Stored]:
@@ -134,7 +134,7 @@ def _read_member(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, limit
 
 
 def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:
-    """The array of an npy stream of `size` bytes; memory is taken as the bytes come, not as the header promises."""
+    """Return the array of an npy stream of `size` bytes; memory is taken as bytes come, not as the header promises."""
     shape, fortran, dtype = _npy_header(stream)
     promised = require_plain(shape, dtype, min(limit, size))
     data = read_up_to(stream, promised)
@@ -145,7 +145,7 @@ def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:
 
 
 def read_up_to(stream: IO[bytes] | io.BufferedIOBase, size: int) -> bytearray:
-    """The next `size` bytes, or those that are left: a size that was only claimed takes no memory."""
+    """Return the next `size` bytes, or those that are left; a size that is only claimed takes no memory."""
     data = bytearray()
     while len(data) < size and (block := stream.read(min(size - len(data), 2**20))):
         data += block
@@ -169,7 +169,7 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
 
 
 def require_plain(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:
-    """Bytes of such an array, if they are plain bytes and not too many."""
+    """Return how many bytes such an array has; refuse Python objects, and more than `limit` bytes."""
     if dtype.hasobject:
         raise Refused("must be plain numbers, but is Python objects (pickled), which are never read")
     size = math.prod(shape) * dtype.itemsize
@@ -179,5 +179,5 @@ def require_plain(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> i
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first of the names that a file gives, as they can be shown."""
+    """Return the first few of the names that a file holds, made safe to show."""
     return ", ".join(printable(name)[:100] for name in sorted(names)[:20]) or "no arrays"

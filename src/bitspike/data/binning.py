@@ -1,4 +1,4 @@
-"""Events into frames: counts of events a time step and place, only where there are some."""
+"""Events become frames: how many events each time step and place has, stored only where there are some."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLOCK_EVENTS = 2**21
 
 @dataclass(frozen=True, slots=True)
 class Binning:
-    """Event at time t, place x -> step t // bin_us of `steps`, place x // downsample; counts are sums, at most `clip`.
+    """An event at time t and place x counts in step t // bin_us and place x // downsample; at most `clip` count.
 
     Events from `steps * bin_us` or from `duration_us` on are left out, whichever is sooner. A size that `downsample`
     does not divide loses the incomplete cells at its far border. `polarity` gives two channels where the events have
@@ -50,12 +50,12 @@ class Binning:
 
     @property
     def end_us(self) -> int:
-        """Events from here on are left out."""
+        """The time from which on events are left out."""
         end = self.steps * self.bin_us
         return end if self.duration_us is None else min(end, self.duration_us)
 
     def shape(self, events: Events) -> tuple[int, ...]:
-        """Of one frame: `(2 or 1, H/d, W/d)`, for a line of units `(units/d,)` or `(2, units/d)`."""
+        """Return the shape of one frame: `(2 or 1, H/d, W/d)`; for a line of units `(units/d,)` or `(2, units/d)`."""
         cells = tuple(size // self.downsample for size in events.sensor)
         if min(cells) < 1:
             raise ValueError(
@@ -74,7 +74,7 @@ def bin_events(
     workers: int = 1,
     progress: Progress = silent,
 ) -> Frames:
-    """Frames of the samples `rows` (default: all), each sample's bins in the order of their index.
+    """Return frames of the samples `rows` (default: all), each sample's bins in the order of their index.
 
     Works through blocks of samples, on as many threads as `workers`: sorting, the most of it, runs beside itself.
     """
@@ -112,7 +112,7 @@ def bin_events(
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
-    """`rows` in ranges of about BLOCK_EVENTS events, whose bins together can be numbered in 32 bits."""
+    """Yield `rows` in ranges of about BLOCK_EVENTS events, whose bins together can be numbered in 32 bits."""
     import numpy as np
 
     at = rows.start
@@ -127,7 +127,7 @@ def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
 def _bin_block(
     events: Events, binning: Binning, rows: range, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-    """Index, count and lengths of a few samples: number every event's bin, sort the numbers, count equal ones."""
+    """Return index, count and lengths of a few samples: number every event's bin, sort, count equal ones."""
     import numpy as np
 
     offsets = events.offsets[rows.start : rows.stop + 1]
@@ -153,7 +153,7 @@ def _bin_block(
 def _place(
     events: Events, binning: Binning, here: slice, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Each event's place in a frame of `shape`, and whether it has one."""
+    """Return each event's place in a frame of `shape`, and whether it has one."""
     import numpy as np
 
     columns = [("x", events.x, events.sensor[-1], shape[-1])]

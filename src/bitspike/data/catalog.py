@@ -27,9 +27,9 @@ def drawn_from_seed(name: str | None) -> bool:
 
     False for a name that is not in the catalog, and for None, which is the user's own data.
     """
-    return name in CATALOG and CATALOG[name].drawn_from_seed
+    return name is not None and name in CATALOG and CATALOG[name].drawn_from_seed
 
 
 def labels_are_times(name: str | None) -> bool:
     """Return True if a label of the data set `name` is the time step at which to fire, not a class."""
-    return name in CATALOG and CATALOG[name].labels == "times"
+    return name is not None and name in CATALOG and CATALOG[name].labels == "times"

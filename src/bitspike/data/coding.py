@@ -14,19 +14,19 @@ OVERSHOOT = 0.1  # the target's peak lies so far above the threshold
 
 
 def coding_input(generator: torch.Generator) -> Tensor:
-    """Spikes `[T, inputs]`, each with a rate of its own; the same in every iteration."""
+    """Return spikes `[T, inputs]`, each drawn with a rate of its own."""
     rates = torch.rand(STEPS, INPUTS, generator=generator, dtype=torch.float32, device=generator.device)
     return poisson(rates, generator=generator)
 
 
 def target_trace(theta: float, time: int = TARGET_TIME, steps: int = STEPS) -> Tensor:
-    """`[T]`: a straight rise from 0 to 1.1 * theta at the target time, 0 after it."""
+    """Return the target `[T]` of the membrane: a straight rise from 0 to 1.1 * theta at the target time, 0 after it."""
     t = torch.arange(steps, dtype=torch.float32, device="cpu")
     return torch.where(t <= time, t / time * (1 + OVERSHOOT) * theta, 0.0)
 
 
 def coding_task(seed: int) -> Dataset:
-    """One sample `[T, inputs]` whose rates and spikes the seed draws; its label is the target time.
+    """Return one sample `[T, inputs]`; the seed draws its rates and spikes, and its label is the target time.
 
     The task is to learn this one input, so it is its own test set.
     """

@@ -66,7 +66,7 @@ def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig)
 
 
 def _drawn(entry: Entry, source: SeedSource, config: DataConfig, seed: int) -> Dataset:
-    because = f"the {entry.name} task is one input, as it is"
+    because = f"the {entry.name} task is drawn from the seed, as it is"
     _refuse(config, (*_BINNING_FIELDS, "train_limit", "test_limit"), because)
     if config.keep < 1:
         raise ValueError(f"data.keep has no meaning here: {because}; leave it out")

@@ -1,4 +1,4 @@
-"""DVS128 Gesture: the published recordings with their labels, or the gestures cut out, from folders or archives."""
+"""The files of DVS128 Gesture: recordings with their labels, or gestures cut out of them, in folders or archives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GESTURE = re.compile(r"(user\d+_\w+)/(\d{1,2})\.npy")
 
 
 class Gesture(NamedTuple):
-    """Columns of one gesture's events and its label."""
+    """One gesture: the columns of its events, and its label."""
 
     t: NDArray[np.int64]
     x: NDArray[np.uint8]
@@ -40,7 +40,7 @@ class Gesture(NamedTuple):
 
 
 def read_dvs_gesture(path: Path, progress: Progress = silent) -> tuple[Events, Events]:
-    """Training and test gestures, 128 x 128, each with its time counted from its first event; labels 0..10.
+    """Return training and test gestures, 128 x 128, labels 0..10; time counts from each gesture's first event.
 
     `path` is the published DvsGesture.tar.gz or its extracted folder, or a folder that holds one of them, or one that
     holds ibmGestureTrain and ibmGestureTest (gestures cut out, an npy file each), as folders or .tar.gz.
@@ -54,7 +54,7 @@ def read_dvs_gesture(path: Path, progress: Progress = silent) -> tuple[Events, E
 
 
 def _source(path: Path) -> Path | tuple[Path, Path]:
-    """The recordings' folder or archive, or the two halves of the cut gestures."""
+    """Return the folder or archive of recordings, or the two folders or archives of cut gestures."""
     if path.is_file() and not path.name.startswith(tuple(CUT)):
         return path
     folder = path if path.is_dir() and path.name not in CUT else path.parent
@@ -104,7 +104,7 @@ def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], lis
 
 
 def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, int, int]]]]:
-    """Trials of the two lists, and (label, start, end) of every gesture in each trial.
+    """Return the trials of the two lists, and (label, start, end) of every gesture in each trial.
 
     They come first, in a pass of their own: an archive has the labels behind the recordings.
     """
@@ -165,7 +165,7 @@ def _spans(where: str, text: str) -> list[tuple[int, int, int]]:
 
 
 def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -> list[Gesture]:
-    """The events of each span, from its start up to before its end; spans may overlap."""
+    """Return the gestures of a recording: the events of each span, its end excluded; spans may overlap."""
     t, x, y, p = read_aedat(stream, where)
     if (t[1:] < t[:-1]).any():
         order = np.argsort(t, kind="stable")
@@ -182,7 +182,7 @@ def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -
 
 
 def _gesture(where: str, t: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: NDArray[Any], label: int) -> Gesture:
-    """Columns as they are kept: checked, small, time from the first event on."""
+    """Return a gesture after checking its columns; they become small, and time counts from the first event."""
     for name, values, size in (("x", x, SIDE), ("y", y, SIDE), ("p", p, 2)):
         if len(values) and not (values.min() >= 0 and values.max() < size):
             raise ValueError(f"{where}: {name} must be in 0..{size - 1}, but goes over {values.min()}..{values.max()}")
@@ -195,7 +195,7 @@ def _gesture(where: str, t: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: N
 
 
 def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
-    """Files userXX_light/LABEL.npy, sorted by recording and label."""
+    """Return the gestures of files userXX_light/LABEL.npy, sorted by recording and label."""
     found: dict[tuple[str, int], Gesture] = {}
     name = path.name.partition(".")[0]
     # An archive would have to be unpacked twice to know how many it holds.
@@ -218,7 +218,10 @@ def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
 
 
 def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
-    """From an array [E, 4] of x, y, p and milliseconds, or one with fields of these names (whole t: microseconds)."""
+    """Return a gesture from an array [E, 4] of x, y, p and milliseconds, or with fields x, y, p and t.
+
+    A field t of whole numbers holds microseconds.
+    """
     if values.dtype.names is not None and {"x", "y", "p", "t"} <= set(values.dtype.names):
         x, y, p, t = (values[name] for name in "xypt")
     elif values.ndim == 2 and values.shape[1] == 4 and values.dtype.kind == "f":

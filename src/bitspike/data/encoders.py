@@ -1,4 +1,4 @@
-"""Numbers into spikes: by rate (Poisson) and by time of the first spike (latency). Time first, `[T, ...]`."""
+"""Numbers become spikes `[T, ...]`: by rate (Poisson), or by the time of the first spike (latency)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bitspike.ops.checks import require_steps
 
 
 def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generator | None = None) -> Tensor:
-    """Spikes `[T, ...]`, each 1 with the probability `rates`: one draw a step and element.
+    """Return spikes `[T, ...]`, each 1 with the probability `rates`: one draw for each step and element.
 
     With `steps=T`, `rates [...]` hold for all steps; without, `rates [T, ...]` give each step its own.
 
@@ -35,7 +35,7 @@ def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generat
 
 
 def latency(intensity: Tensor, steps: int, *, silent_below: float = 0.0) -> Tensor:
-    """One spike `[T, ...]` an element, at t = round((1 - intensity) * (T - 1)): the stronger, the earlier.
+    """Return one spike `[T, ...]` for each element, at t = round((1 - intensity) * (T - 1)): the stronger, the earlier.
 
     Elements of at most `silent_below` never spike.
 

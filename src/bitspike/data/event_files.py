@@ -1,4 +1,4 @@
-"""One's own data, in npz or HDF5: images, events, or spikes already in time steps, told apart by the arrays' names."""
+"""The user's own data, in npz or HDF5: images, events, or spikes in time steps, told apart by the names of arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEEDS = {
 
 
 def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
-    """Which of the three readers the file is for, by the names of its arrays."""
+    """Return what the file holds, by the names of its arrays."""
     with open_arrays(path) as arrays:
         names = set(arrays)
     kinds: list[Literal["images", "events", "spikes"]] = []
@@ -43,7 +43,7 @@ def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
 
 
 def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
-    """`images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`."""
+    """Read `images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`."""
     with open_arrays(path, limit) as arrays:
         values, labels = _array(path, arrays, "images"), _labels(path, arrays)
     if values.ndim not in (3, 4) or not all(values.shape):
@@ -71,7 +71,7 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
 
 
 def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:
-    """`spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
+    """Read `spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
     with open_arrays(path, limit) as arrays:
         values, labels = _array(path, arrays, "spikes"), _labels(path, arrays)
     if values.ndim < 3 or not all(values.shape):
@@ -90,7 +90,7 @@ def read_event_file(
     sensor: tuple[int, ...] | None = None,
     limit: int = LIMIT,
 ) -> Events:
-    """Events from `t` in `time_unit` (or `t_us`), `x`, perhaps `y` and `p`, `offsets [N+1]` and `labels [N]`.
+    """Read events: `t` in `time_unit` (or `t_us`), `x`, perhaps `y` and `p`, `offsets [N+1]` and `labels [N]`.
 
     Without `sensor` the largest coordinates give its size, which is too small if no event touched its border. Each
     sample is sorted by time and its time starts at its first event. `p` may be 0 and 1, -1 and 1, or truth values.
@@ -243,7 +243,7 @@ def _require_finite(path: Path, name: str, values: NDArray[Any]) -> None:
 
 
 def _whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
-    """`values` as whole numbers in low..high, in as few bytes as they came in."""
+    """Return `values` as whole numbers in low..high, in as few bytes as they came in."""
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
     _require_finite(path, name, values)

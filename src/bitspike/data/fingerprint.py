@@ -1,4 +1,4 @@
-"""What samples hold, as one number: equal wherever their files lie and however they are packed."""
+"""One number for what samples hold: it is the same wherever their files lie and however they are packed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bitspike.data.samples import Images, Samples
 
 
 def fingerprint(samples: Samples) -> str:
-    """sha256 of all samples and labels, in their order."""
+    """Return the sha256 of all samples and labels, in their order."""
     head: list[object] = [type(samples).__name__, len(samples), samples.steps, list(samples.shape)]
     if isinstance(samples, Images):
         parts = [samples.values]

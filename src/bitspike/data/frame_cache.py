@@ -1,4 +1,4 @@
-"""Frames kept in a file under the hash of what they are made from: events are read and binned once."""
+"""A cache of frames, so that events are read and binned once: a file's name is the hash of what it is made from."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cached_frames(
     progress: Progress = silent,
     workers: int | None = None,
 ) -> Frames:
-    """Frames of the events that `read` gives, from `folder` if they are there; `read` is called only if not.
+    """Return frames of the events that `read` gives; `read` is called only if the frames are not in `folder`.
 
     Without a folder nothing is kept. `key` says which events they are. One process builds, others that want the same
     wait and take what it wrote. A file that is damaged is built again.
@@ -86,7 +86,7 @@ def _save(path: Path, built: Frames, text: str) -> None:
 
 
 def _load(path: Path, text: str, steps: int) -> Frames | None:
-    """The frames in `path`, or None if it is missing, damaged or of something else."""
+    """Return the frames in `path`; None if it is missing, damaged or made from something else."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -110,7 +110,7 @@ def _load(path: Path, text: str, steps: int) -> Frames | None:
 
 
 def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:
-    """Whether every sample's bins are there, in order, none twice or empty: batches look up places by these numbers."""
+    """Return True if every sample's bins are there, in order, none twice or empty: batches look up places by them."""
     if len(index) != len(count) or len(lengths) != len(labels) or not len(labels):
         return False
     if int(lengths.min()) < 0 or int(lengths.max()) > bins or int(labels.min()) < 0:

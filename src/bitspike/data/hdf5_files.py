@@ -1,4 +1,4 @@
-"""HDF5 files, whose few bytes can promise gigabytes: what an array would take is known before it is read."""
+"""HDF5 files. A few bytes can promise gigabytes, so the size of an array is checked before it is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKSUM = 4  # bytes that fletcher32 adds to a chunk
 
 
 def hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
-    """The arrays of the file's first level by name, none read yet."""
+    """Return the arrays of the file's first level by name, not yet read."""
     arrays = {}
     with readable(where):
         for name in file:
@@ -51,7 +51,7 @@ def _read(where: str, data: Any, limit: int) -> NDArray[Any]:
 
 
 def hdf5_dataset(where: str, file: Any, name: str) -> Any:
-    """The dataset `name`, unless it is missing or would be read from another file than this one."""
+    """Return the dataset `name`; refuse one that is missing, or that lies in another file."""
     import h5py
 
     with readable(where):
@@ -65,7 +65,7 @@ def hdf5_dataset(where: str, file: Any, name: str) -> Any:
 
 
 def _require_own(file: Any, name: str) -> None:
-    """Every part of the path `name` must be a plain one: following a link opens whatever file it names."""
+    """Refuse a path with a link in it: following a link opens whatever file it names."""
     import h5py
 
     parts = name.split("/")
@@ -79,7 +79,7 @@ def _require_own(file: Any, name: str) -> None:
 
 
 def require_stored(data: Any) -> None:
-    """Refuse an array that would take far more memory than its bytes in the file account for."""
+    """Refuse an array that would take far more memory than it has bytes in the file."""
     filters = _filters(data)
     size = math.prod(data.shape) * data.id.get_type().get_size()
     stored = min(data.id.get_storage_size(), data.file.id.get_filesize())
@@ -94,7 +94,7 @@ def require_stored(data: Any) -> None:
 
 
 def _filters(data: Any) -> dict[int, tuple[int, ...]]:
-    """The numbers of the filters that pack its chunks, with their parameters, in the order of writing."""
+    """Return the numbers of the filters that pack the chunks, with their parameters, in the order of writing."""
     made = data.id.get_create_plist()
     filters: dict[int, tuple[int, ...]] = {}
     for number in range(made.get_nfilters()):
@@ -129,7 +129,7 @@ def _left_out(mask: int, filters: dict[int, tuple[int, ...]], code: int) -> bool
 
 
 def _chunks(data: Any) -> Iterator[tuple[int, int, bytes]]:
-    """The first row, the filters that were left out (a bit each) and the packed bytes of every stored chunk."""
+    """Yield every stored chunk: its first row, the filters that were left out (a bit each), and its packed bytes."""
     for number in range(data.id.get_num_chunks()):
         place = data.id.get_chunk_info(number).chunk_offset
         mask, raw = data.id.read_direct_chunk(place)
@@ -137,7 +137,7 @@ def _chunks(data: Any) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _inflated(raw: bytes, most: int) -> bytes:
-    """A chunk unpacked, if it holds at most `most` bytes: HDF5 itself unpacks whatever a chunk turns out to hold."""
+    """Unpack a chunk of at most `most` bytes; HDF5 itself would unpack a chunk of any size."""
     found = zlib.decompressobj().decompress(raw, most + 1)
     if len(found) > most:
         raise Refused(f"has a chunk that unpacks to more than its {most - CHECKSUM} bytes; the file is damaged")
@@ -148,7 +148,7 @@ def _inflated(raw: bytes, most: int) -> bytes:
 
 
 def read_lists(data: Any, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The lists of numbers in `data`, one after another, and their lengths; at most `most` numbers.
+    """Return the lists of numbers in `data`, one after another, and their lengths; at most `most` numbers.
 
     Read from the file's own bytes: HDF5 takes memory for the length that a list claims before it looks where its
     numbers lie, and in a damaged heap it runs in circles or crashes.
@@ -184,7 +184,7 @@ def read_lists(data: Any, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _lists(data: Any) -> Iterator[tuple[int, NDArray[np.void]]]:
-    """What stands for the lists of `data` from a row on, chunk by chunk."""
+    """Yield, chunk by chunk, the first row and where the lists of its rows lie."""
     if data.chunks is None:
         offset = data.id.get_offset()
         if offset is None:
@@ -214,7 +214,7 @@ def _whole_lists(raw: bytes) -> NDArray[np.void]:
 
 
 def _heap(stream: IO[bytes], at: int, held: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
-    """The bytes of the heap at byte `at`, and where in them its objects lie: start and length by their numbers."""
+    """Return the bytes of the heap at byte `at`, and where in them its objects lie: start and length by number."""
     stream.seek(min(at, held))
     head = stream.read(16)
     size = int.from_bytes(head[8:], "little")

@@ -1,4 +1,4 @@
-"""HTTP that gives up on a server which keeps a connection alive without sending the file."""
+"""HTTP that gives up on a server which keeps a connection open without sending the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLOWEST = 1024  # bytes a second, over two timeouts: a server that drips is as g
 
 
 class _Pace(io.RawIOBase):
-    """A connection's bytes, as long as they come fast enough: the head within one timeout, then the file at SLOWEST.
+    """The bytes of a connection that is fast enough: the head comes within one timeout, then the file at SLOWEST.
 
     A timeout of the connection's own begins anew with every byte. Only the file's bytes count, as `came` tells them: a
     server can also send headers, chunk sizes and trailers without end.
@@ -25,14 +25,14 @@ class _Pace(io.RawIOBase):
         self._since, self._span, self._bytes = time.monotonic(), self._timeout, 0
 
     def came(self, count: int) -> None:
-        """So many bytes of the file have come."""
+        """Note that so many bytes of the file have come."""
         now = time.monotonic()
         self._bytes += count
         if self._bytes >= SLOWEST * self._span:  # enough for this span: the next begins
             self._since, self._span, self._bytes = now, 2 * self._timeout, 0
 
     def begin_file(self) -> None:
-        """The head is here."""
+        """Note that the head is here and the file begins."""
         self._since, self._span = time.monotonic(), 2 * self._timeout
 
     def readable(self) -> bool:
@@ -56,14 +56,14 @@ class _Pace(io.RawIOBase):
 
 
 class _Slow(OSError):
-    """Bytes come, but too slowly."""
+    """The bytes of a file come too slowly."""
 
     def __init__(self, span: float, count: int) -> None:
         super().__init__(f"the server is too slow: {count} bytes of the file came in {span:g} s")
 
 
 class _Response(http.client.HTTPResponse):
-    """As the library's own, read at a pace."""
+    """An answer whose connection must be fast enough."""
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
@@ -85,14 +85,14 @@ class _SecureConnection(http.client.HTTPSConnection):
 
 
 class PacedHTTPHandler(urllib.request.HTTPHandler):
-    """Answers have a `pace`; `pace.came(count)` tells it the file's bytes."""
+    """Opens http addresses; an answer has a `pace`, which is told of the file's bytes by `pace.came(count)`."""
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Connection, req)
 
 
 class PacedHTTPSHandler(urllib.request.HTTPSHandler):
-    """As PacedHTTPHandler."""
+    """Opens https addresses; an answer has a `pace`, which is told of the file's bytes by `pace.came(count)`."""
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_SecureConnection, req)

@@ -1,4 +1,4 @@
-"""IDX files, the format of MNIST and its kin: a big-endian header, then bytes."""
+"""IDX files, the format of MNIST and sets like it: a big-endian header, then bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNSIGNED_BYTES = 0x08
 
 
 def read_idx(path: Path) -> Tensor:
-    """The array in an IDX file, uint8 of any rank; gzip is recognised by its first bytes, not by the name."""
+    """Return the array in an IDX file, uint8 of any rank; gzip is recognised by its first bytes, not by the name."""
     try:
         with path.open("rb") as raw:
             if raw.peek(2)[:2] != GZIP_MAGIC:
@@ -35,7 +35,7 @@ def read_idx(path: Path) -> Tensor:
 
 
 def read_images(images_path: Path, labels_path: Path, *, classes: int = 10) -> Images:
-    """Images `[N, 1, H, W]` uint8 and labels `[N]` in 0..classes-1, from one IDX file each."""
+    """Read images `[N, 1, H, W]` uint8 and labels `[N]` in 0..classes-1, from one IDX file each."""
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3:
         raise ValueError(f"{images_path}: images must be an array [N, H, W], but it has the shape {list(images.shape)}")
@@ -52,7 +52,7 @@ def read_images(images_path: Path, labels_path: Path, *, classes: int = 10) -> I
 
 
 def _read(path: Path, stream: io.BufferedIOBase, most: int) -> Tensor:
-    """One array from `stream`, which can hold at most `most` bytes."""
+    """Return one array from `stream`, which can hold at most `most` bytes."""
     shape = _shape(path, stream)
     size = math.prod(shape)
     lengths = " x ".join(map(str, shape)) or "1"

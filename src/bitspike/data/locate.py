@@ -199,6 +199,6 @@ def trusting(check: Check, entry: Entry, root: Path) -> Check:
 def _absent(entry: Entry, root: Path, complaints: Sequence[str]) -> str:
     why = f" ({'; '.join(complaints)})" if complaints else ""
     return (
-        f"data set {entry.name!r} is not here{why}; looked in {searched(root)}; run: bitspike data fetch {entry.name} "
-        f"(or with a copy: bitspike data fetch {entry.name} --from DIR)"
+        f"data set {entry.name!r} is not here{why}; run: bitspike data fetch {entry.name} "
+        f"(or with a copy: bitspike data fetch {entry.name} --from DIR); looked in {searched(root)}"
     )

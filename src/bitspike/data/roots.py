@@ -42,8 +42,13 @@ def searched(root: Path) -> str:
 
 
 def _named_folders() -> list[Path]:
-    """Return the folders in BITSPIKE_DATA, which are separated as in PATH (by `:`, on Windows by `;`)."""
-    return [Path(part).expanduser() for part in os.environ.get("BITSPIKE_DATA", "").split(os.pathsep) if part]
+    """Return the folders in BITSPIKE_DATA, which are separated as in PATH (by `:`, on Windows by `;`).
+
+    A single folder may have such a character in its name, if it exists.
+    """
+    named = os.environ.get("BITSPIKE_DATA", "")
+    parts = [named] if Path(named).expanduser().is_dir() else named.split(os.pathsep)
+    return [Path(part).expanduser() for part in parts if part]
 
 
 def cache_folder(root: Path) -> Path | None:

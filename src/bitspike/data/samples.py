@@ -1,148 +1,47 @@
-"""Samples as training takes them: whole sets in memory, on the training device, batches gathered there."""
+"""Samples for training: a whole set lies in the memory of the training device, and batches are made there."""
 
 from __future__ import annotations
 
-import operator
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self, SupportsIndex, overload
 
 import torch
-import torch.utils.data
 from torch import Tensor
-from torch.utils.data._utils.collate import default_collate_fn_map
 
+from bitspike.data.indexing import ImageSample, Indexed, SequenceSample
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches.jitter import Jitter, factors, jittered
 from bitspike.ops.batches.scatter import put
 
 
-class ImageSample(NamedTuple):
-    """One image: `input [C, H, W]` float32, and its class."""
-
-    input: Tensor
-    label: int
-
-
-class SequenceSample(NamedTuple):
-    """One sequence: `input [T, ...]` float32, and its class."""
-
-    input: Tensor
-    label: int
-
-
-def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
-    """`[T, B, ...]` and labels `[B]` from sequences `[T, ...]` and their labels: a DataLoader's `collate_fn`.
-
-    Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of
-    one's own with sequences needs it, as PyTorch's default puts the batch first.
-
-    Examples:
-        >>> import torch
-        >>> from torch.utils.data import DataLoader, TensorDataset
-        >>> import bitspike
-        >>> sequences = TensorDataset(torch.zeros(6, 50, 20), torch.arange(6))  # [T, N] each
-        >>> loader = DataLoader(sequences, batch_size=3, collate_fn=bitspike.data.time_first)
-        >>> x, labels = next(iter(loader))
-        >>> x.shape, labels.tolist()
-        (torch.Size([50, 3, 20]), [0, 1, 2])
-    """
-    inputs, labels = zip(*batch, strict=True)
-    shapes = sorted({tuple(each.shape) for each in inputs})
-    if len(shapes) > 1:
-        raise ValueError(f"time_first: the inputs of a batch must have one shape, but have {shapes[:4]}")
-    together = torch.stack(inputs, dim=0 if isinstance(batch[0], ImageSample) else 1)
-    return together, torch.utils.data.default_collate(list(labels))
-
-
-def _collated(batch: Sequence[tuple[Tensor, Any]], *, collate_fn_map: object = None) -> tuple[Tensor, Any]:
-    return time_first(batch)
-
-
-# How PyTorch's default collate learns a type. Plain tuples become [B, T, ...], which a network reads as [T, B, ...].
-default_collate_fn_map.update({ImageSample: _collated, SequenceSample: _collated})
-
-
-class _Indexed(torch.utils.data.Dataset[tuple[Tensor, int]], ABC):
-    """What a DataLoader, a Subset and a plain loop ask of samples."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def select(self, rows: Tensor) -> Self: ...
-
-    @abstractmethod
-    def _sample(self, row: Tensor) -> tuple[Tensor, int]: ...
-
-    @overload
-    def __getitem__(self, at: SupportsIndex) -> tuple[Tensor, int]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Self: ...
-    def __getitem__(self, at: SupportsIndex | slice) -> tuple[Tensor, int] | Self:
-        """`samples[i]` is (input, label), also for -1, the last; a slice is a set of samples."""
-        if isinstance(at, slice):
-            return self.select(_rows(at, len(self)))
-        try:
-            row = operator.index(at)
-        except TypeError:
-            raise TypeError(
-                f"samples[i]: i must be a whole number or a slice, but is {type(at).__name__}; "
-                "select(rows) gives several samples, batch(rows) a batch of them"
-            ) from None
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"samples[i]: i must be in {-len(self)}..{len(self) - 1}, but is {row}")
-        return self._sample(torch.tensor([row % len(self)], device="cpu"))
-
-    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
-        return (self[row] for row in range(len(self)))
-
-
-def _rows(at: slice, length: int) -> Tensor:
-    return torch.tensor(range(*at.indices(length)), dtype=torch.int64, device="cpu")
-
-
 @dataclass(frozen=True, slots=True)
-class Images(_Indexed):
-    """Static inputs: `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32; `labels [N]` int64.
-
-    Examples:
-        >>> import torch
-        >>> from bitspike.data import Images
-        >>> samples = Images(torch.full((5, 1, 8, 8), 51, dtype=torch.uint8), torch.arange(5))
-        >>> x, labels = samples.batch(torch.tensor([4, 0]))
-        >>> x.shape, labels.tolist()
-        (torch.Size([2, 1, 8, 8]), [4, 0])
-        >>> round(x.max().item(), 4)  # bytes become numbers in [0, 1]
-        0.2
-    """
+class Images(Indexed):
+    """Images `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32, with `labels [N]` int64."""
 
     values: Tensor
     labels: Tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
+        """The shape of one sample."""
         return tuple(self.values.shape[1:])
 
     @property
     def steps(self) -> None:
-        """A static input has no time steps of its own."""
+        """None: an image has no time steps of its own."""
         return None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def figures(self) -> dict[str, float]:
-        """What `bitspike data info` tells beyond shapes."""
+        """Return figures for `bitspike data info`, other than shapes."""
         return {"bytes": self.values.numel() * self.values.element_size()}
 
     def to(self, device: torch.device | str) -> Images:
         return Images(self.values.to(device), self.labels.to(device))
 
     def select(self, rows: Tensor) -> Images:
-        """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
+        """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
         return Images(self.values[rows.to(self.values.device)], self.labels[rows.to(self.labels.device)])
 
     def _sample(self, row: Tensor) -> ImageSample:
@@ -150,7 +49,7 @@ class Images(_Indexed):
         return ImageSample(values[0], int(labels))
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, C, H, W]` float32 and labels `[B]`, gathered where the samples are."""
+        """Return images `[B, C, H, W]` float32 and labels `[B]`, on the device of the samples."""
         return self.jittered_batch(rows, Jitter(), rows)
 
     def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
@@ -170,20 +69,11 @@ class Images(_Indexed):
 
 
 @dataclass(frozen=True, slots=True)
-class Frames(_Indexed):
-    """Binned events, only the bins that hold some: `index [E]` int32, `count [E]` uint8, samples one after another.
+class Frames(Indexed):
+    """Binned events, stored only where a bin holds some: `index [E]` int32, `count [E]` uint8, sample after sample.
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
     `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events.
-
-    Examples:
-        >>> import bitspike
-        >>> samples = bitspike.data.load("coding").train
-        >>> type(samples).__name__, samples.steps, samples.shape
-        ('Frames', 100, (100,))
-        >>> x, label = samples[0]
-        >>> x.shape
-        torch.Size([100, 100])
     """
 
     index: Tensor
@@ -200,7 +90,7 @@ class Frames(_Indexed):
         return len(self.labels)
 
     def figures(self) -> dict[str, float]:
-        """What `bitspike data info` tells beyond shapes."""
+        """Return figures for `bitspike data info`, other than shapes."""
         events = float(self.count.sum(dtype=torch.int64)) / max(len(self.starts), 1)
         return {
             "bytes": self.index.numel() * 5,
@@ -214,7 +104,7 @@ class Frames(_Indexed):
         return replace(self, **moved)
 
     def select(self, rows: Tensor) -> Frames:
-        """The samples `rows` (whole numbers, or one truth value a sample), in that order."""
+        """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
         rows = rows.to(self.labels.device)
         chosen = {name: getattr(self, name)[rows] for name in ("starts", "lengths", "labels")}
         return replace(self, **chosen)
@@ -224,12 +114,12 @@ class Frames(_Indexed):
         return SequenceSample(counts[:, 0].float(), int(labels))
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """`[T, B, *shape]` counts and labels `[B]`, made where the samples are: float32 on a CPU, uint8 on a GPU."""
+        """Return counts `[T, B, *shape]` and labels `[B]` on the samples' device: float32 on a CPU, uint8 on a GPU."""
         counts = self._copied(rows) if rows.device.type == "cpu" else self._gathered(rows)
         return counts.view(self.steps, len(rows), *self.shape), self.labels[rows]
 
     def _copied(self, rows: Tensor) -> Tensor:
-        """Sample by sample: on a CPU, where a call costs little, the least work."""
+        """Make a batch sample by sample: the least work on a CPU, where a call costs little."""
         size, batch = torch.Size(self.shape).numel(), len(rows)
         out = torch.zeros(self.steps * batch * size, dtype=torch.float32, device="cpu")
         for row, (start, length) in enumerate(
@@ -243,9 +133,9 @@ class Frames(_Indexed):
         return out
 
     def _gathered(self, rows: Tensor) -> Tensor:
-        """All samples at once, in uint8: on a GPU, so that nothing waits for it."""
+        """Make a batch of all samples at once, in uint8: on a GPU, so that the host need not wait."""
         if fused_on_gpu(rows.device):
-            from bitspike.ops.batches.triton import scatter_counts
+            from bitspike.ops.batches.scatter_triton import scatter_counts
         else:
             from bitspike.ops.batches.scatter import scatter_counts
         size = torch.Size(self.shape).numel()
@@ -258,7 +148,7 @@ Samples = Images | Frames
 
 
 def frames_from_dense(values: Tensor, labels: Tensor) -> Frames:
-    """`values [N, T, ...]` of whole numbers 0..255 as Frames."""
+    """Return `values [N, T, ...]`, whole numbers 0..255, as Frames."""
     flat = values.flatten(1)
     row, index = flat.nonzero(as_tuple=True)
     lengths = torch.bincount(row, minlength=len(flat))
@@ -274,7 +164,7 @@ def frames(
     shape: tuple[int, ...] | torch.Size,
     left_out: float = 0.0,
 ) -> Frames:
-    """Frames whose samples lie one after another, `lengths[i]` bins each."""
+    """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
     if not index.numel():  # something for batches of silent samples to point at
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
@@ -284,16 +174,7 @@ def frames(
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set ready for training. `edition` says which files these are, where several exist.
-
-    Examples:
-        >>> import torch
-        >>> from bitspike.data import Dataset, Images
-        >>> train = Images(torch.zeros(6, 1, 8, 8), torch.arange(6) % 2)
-        >>> test = Images(torch.zeros(2, 1, 8, 8), torch.arange(2))
-        >>> Dataset("mine", "My images", classes=2, train=train, test=test)
-        Dataset('My images', 'published': 6 / 2 samples of (1, 8, 8), 2 classes)
-    """
+    """A data set ready for training. `edition` says which files these are, where several exist."""
 
     name: str
     title: str
@@ -304,11 +185,11 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample at one time step."""
+        """The shape of one sample at one time step."""
         return self.train.shape
 
     def label_advice(self) -> str:
-        """What to do where a network has fewer outputs than there are classes: often the labels are wrong."""
+        """Return what to do if a network has fewer outputs than there are classes: often the labels are wrong."""
         found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
         low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
         if len(found) == self.classes:

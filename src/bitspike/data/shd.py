@@ -1,4 +1,4 @@
-"""Spiking Heidelberg Digits: the published HDF5 files, and a compact form of the same layout."""
+"""The files of the Spiking Heidelberg Digits: HDF5 as published, and a compact form of the same spikes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUMBERS = 2**20  # that become whole ones together
 
 
 def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
-    """The samples of a published file: `spikes/times` in seconds, `spikes/units`, `labels`; .h5, .h5.gz or .h5.zip.
+    """Read a published file, .h5, .h5.gz or .h5.zip: `spikes/times` in seconds, `spikes/units`, `labels`.
 
     A packed file is unpacked, for as long as it is read, into the folder `scratch` (default: the system's).
     """
@@ -70,7 +70,7 @@ def _require_types(names: dict[str, str], datasets: tuple[Any, ...]) -> None:
 
 
 def _joined(path: Path, data: Any, dtype: type[np.integer]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """All lists of `data` one after another, times as microseconds, and their lengths."""
+    """Return all lists of `data` one after another, times as microseconds, and their lengths."""
     name = data.name.strip("/")
     with readable(f"{path}: {name}"):
         values, lengths = read_lists(data, MOST_SPIKES)
@@ -102,7 +102,7 @@ def _labels(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def read_shd_compact(path: Path) -> Events:
-    """The samples of a .npz.xz: `counts [N, 700]` of spikes a unit, and `isi`, each unit's gaps in ticks of `tick_ms`.
+    """Read a .npz.xz: `counts [N, 700]` of spikes for each unit, and `isi`, the gaps between them in ticks.
 
     Equal to what `read_shd` gives for the HDF5 file with the same spikes: sorted by time, then by unit, and with times
     rounded to the float16 seconds of the published files.
@@ -143,7 +143,7 @@ def _require_compact(counts: NDArray[Any], gaps: NDArray[Any], labels: NDArray[A
 
 
 def _sorted_spikes(counts: NDArray[Any], gaps: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Ticks and units of a few samples, sorted by sample, tick, unit: the three share a number that is sorted."""
+    """Return ticks and units of a few samples, sorted by sample, tick and unit: one sorted number holds all three."""
     trains = counts.ravel().astype(np.int64)
     running = np.cumsum(gaps, dtype=np.int64)
     before = np.concatenate([[0], running])[np.cumsum(trains) - trains]
@@ -156,7 +156,7 @@ def _sorted_spikes(counts: NDArray[Any], gaps: NDArray[Any]) -> tuple[NDArray[np
 
 
 def _published_us(ticks: NDArray[np.uint32], tick_ms: float) -> NDArray[np.int64]:
-    """Microseconds of float16 seconds."""
+    """Return ticks as microseconds, rounded to the float16 seconds of the published files."""
     most = int(ticks.max()) if len(ticks) else 0
     if most * tick_ms > 60_000_000:
         raise Refused(f"times must be at most 60000 s, the range of float16, but one is {most * tick_ms / 1000:g} s")

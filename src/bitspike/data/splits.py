@@ -1,4 +1,4 @@
-"""Which samples train, which choose the model, which test: fixed by a seed, class by class."""
+"""Which samples train, which choose the best epoch, and which test: a seed draws them, class by class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def held_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows kept and rows held out, each in order: `share` of every class, at least one where a class has two."""
+    """Return rows kept and rows held out, in order: `share` of every class is held out, at least one if it has two."""
     generator = torch.Generator().manual_seed(seed)
     out = torch.zeros(len(labels), dtype=torch.bool, device="cpu")
     for label in labels.cpu().unique():
@@ -18,7 +18,7 @@ def held_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def limited(samples: int, limit: int | None, seed: int) -> Tensor:
-    """All rows, or `limit` of them drawn by the seed, in order."""
+    """Return all rows, or `limit` of them drawn from the seed, in order."""
     if limit is None or limit >= samples:
         return torch.arange(samples, device="cpu")
     drawn = torch.randperm(samples, generator=torch.Generator().manual_seed(seed), device="cpu")[:limit]

@@ -1,4 +1,4 @@
-"""Thinned images: each pixel kept or blackened by a draw that depends on a seed and the sample alone."""
+"""Thinned images: a draw keeps each pixel or makes it black; it depends on a seed and the sample alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AT_ONCE = 4096  # samples whose draws are in memory together
 
 
 def thinned(samples: Samples, keep: float, seed: int, split: str) -> Samples:
-    """The images with each pixel (all its channels) kept with probability `keep`, and 0 otherwise; 1 keeps them all.
+    """Keep each pixel (all its channels) with probability `keep`, else set it to 0; `keep=1` keeps all.
 
     The draw of a pixel is the same for every `keep`, so fewer kept pixels are some of the more.
     """

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
-from bitspike.data.progress import Progress
+from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
 from bitspike.experiments.schema import Experiment, as_values
@@ -39,10 +39,6 @@ FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
 PATHS = ("data.file", "data.test_file")
 
 
-def _quiet(stage: str, steps: int) -> Callable[[], None]:
-    return lambda: None
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """Where and how a run is made; nothing here changes its numbers but the device."""
@@ -53,7 +49,7 @@ class Setting:
     command: str = "bitspike.experiments.runs"
     data_root: Path | None = None
     listener: Listener = field(default_factory=Listener)
-    progress: Progress = _quiet
+    progress: Progress = silent
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None
 
 

@@ -404,7 +404,7 @@ def test_an_ablation_that_differs_in_more_says_so(there, tmp_path, undrawn):
 def test_a_damaged_summary_is_told_before_anything_trains(text, message, there, tmp_path, monkeypatch):
     out = shutil.copytree(there, tmp_path / "out")
     (out / "paper/mnist/moving/trial-0/summary.json").write_text(text)
-    monkeypatch.setattr(reproduce_table, "telling", lambda *a: pytest.fail("trained"))
+    monkeypatch.setattr(reproduce_table, "show_training", lambda *a: pytest.fail("trained"))
     result = again(out, "--variant", "fixed")
     assert message in str(result.exception or result.output)
 

@@ -1,4 +1,4 @@
-"""Other libraries, a module each, loaded only when asked for."""
+"""Other libraries, one module each, which are imported only when they are asked for."""
 
 from __future__ import annotations
 
@@ -9,29 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from bitspike.bench.contender import Contender
+from bitspike.bench.known_peers import KNOWN
 from bitspike.bench.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run a library. `fits` says for which problems it is worth a row of its own."""
+    """One way to run a library; `fits` tells for which problems it gets a row of its own."""
 
     name: str
     make: Callable[[Problem], Contender]
     fits: Callable[[Problem], bool] = lambda problem: True
 
 
-# Name: what to install. Each must come after torch, of which they would else bring another build.
-KNOWN = {
-    "snntorch": "pip install snntorch==1.0.0",
-    "spikingjelly": "pip install --no-deps spikingjelly==2.0.0 && pip install loguru scipy tqdm",
-    "norse": "pip install --no-deps norse==1.1.0 && pip install nir nirtorch",
-    "spyx": "pip install spyx==1.0.0 and JAX for your GPU",
-}
-
-
 def named(text: str) -> list[str]:
-    """From what --against says: names with commas between, "all" (those installed) or "none"."""
+    """Return the libraries that --against names: names with commas between, "all" (those installed) or "none"."""
     names = [name for name in (part.strip() for part in text.split(",")) if name]
     if names == ["none"]:
         return []
@@ -45,28 +37,28 @@ def named(text: str) -> list[str]:
 
 
 def absent(text: str) -> dict[str, str]:
-    """Those that "all" leaves out as they are not installed, and how they would be."""
+    """Return the libraries that "all" leaves out because they are not installed, with what to run for each."""
     return {name: how for name, how in KNOWN.items() if not installed(name)} if text.strip() == "all" else {}
 
 
 def installed(name: str) -> bool:
-    """Whether Python finds the library; it is not imported."""
+    """Return True if Python finds the library; it is not imported."""
     return importlib.util.find_spec(name) is not None
 
 
 def require(names: Iterable[str]) -> None:
-    """All of these are installed, or an error that says how they would be."""
+    """Raise an error, with what to run, unless all of these libraries are installed."""
     for name in names:
         if not installed(name):
             raise ModuleNotFoundError(f"bench: {name} is not installed; run: {KNOWN[name]}")
 
 
 def library(module: str) -> Any:
-    """A module of a peer, untyped: none of them may be installed where types are checked."""
+    """Import a module of a peer, without types: where types are checked it may not be installed."""
     return importlib.import_module(module)
 
 
 def variants(name: str) -> Sequence[Variant]:
-    """The ways in which a library is run."""
+    """Return the ways in which a library is run."""
     found: Sequence[Variant] = importlib.import_module(f"bitspike.bench.peers.{name}").VARIANTS
     return found

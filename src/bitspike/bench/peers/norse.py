@@ -11,12 +11,11 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitspike.bench.contender import Arithmetic, Contender, waiter
 from bitspike.bench.peers import Variant, library
-from bitspike.bench.peers.torch_parts import pool_of, synapse, thresholds, training_step
+from bitspike.bench.peers.torch_parts import folded, pool_of, synapse, thresholds, training_step
 from bitspike.bench.problem import Problem
 from bitspike.nn.notation import Conv
 
@@ -29,7 +28,7 @@ DIFFERS = (
 
 
 class Network(nn.Module):
-    """A synapse and a LIFBoxCell a layer."""
+    """A network with a synapse and a LIFBoxCell in each layer."""
 
     def __init__(self, problem: Problem) -> None:
         norse, reset = library("norse.torch"), library("norse.torch.functional.reset")
@@ -69,7 +68,7 @@ class Network(nn.Module):
         self.compiled = [_compiled(norm, cell) for norm, cell in zip(self.norms, self.cells, strict=True)]
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x [T, B, ...]`, or one image `[B, ...]` shown for all T."""
+        """Return the output for `x [T, B, ...]`, or for one image `[B, ...]` that is shown for all T."""
         if self.case.static:
             x = x.expand(self.case.steps, *x.shape)
         for i, scan in enumerate(self.compiled):
@@ -83,16 +82,12 @@ class Network(nn.Module):
         return x
 
     def current(self, i: int, x: Tensor) -> Tensor:
-        """Of one layer, before batch norm, its time steps folded into the batch."""
-        if isinstance(self.synapses[i], nn.Linear):
-            linear: Tensor = self.synapses[i](x.flatten(2))
-            return linear
-        flat = F.avg_pool2d(self.synapses[i](x.flatten(0, 1)), self.pools[i])
-        return flat.view(*x.shape[:2], *flat.shape[1:])
+        """Return the current of one layer before batch norm; time steps are folded into the batch."""
+        return folded(self.synapses[i], self.pools[i], x)
 
     @torch.no_grad()
     def anneal(self, layer: int, theta: float) -> None:
-        """In place, so that nothing is compiled anew."""
+        """Set the threshold of a layer in place, so that nothing is compiled again."""
         self.v_th[layer].fill_((1 - self.betas[layer]) * theta)
 
 
@@ -112,7 +107,7 @@ def _compiled(norm: nn.Module, cell: nn.Module) -> Callable[[Tensor, Tensor], tu
 
 
 def make(problem: Problem) -> Contender:
-    """The network with its optimizer; compiling happens in the first step."""
+    """Return the network with its optimizer; it is compiled in the first step."""
     import torch._dynamo
 
     # All layers of all cases share one function, each a compilation of its own.

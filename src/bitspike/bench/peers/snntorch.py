@@ -23,7 +23,7 @@ DIFFERS = ("fires where u > theta, we where u >= theta", "the surrogate moves wi
 
 
 class Loop(nn.Module):
-    """Layers in a row, all of them called once a time step."""
+    """Layers in a row; all of them are called once in each time step."""
 
     def __init__(self, problem: Problem) -> None:
         snntorch = library("snntorch")
@@ -44,7 +44,7 @@ class Loop(nn.Module):
         )
 
     def forward(self, x: Tensor, steps: int, static: bool) -> tuple[Tensor, Tensor]:
-        """Spikes and membranes of the last layer, `[T, B, classes]`."""
+        """Return spikes and membranes of the last layer, `[T, B, classes]`."""
         neurons: list[Any] = list(self.neurons)
         membranes = [each.init_leaky() for each in neurons]
         spikes, kept = [], []
@@ -62,7 +62,7 @@ class Loop(nn.Module):
 
     @torch.no_grad()
     def anneal(self, layer: int, theta: float) -> None:
-        """As the released code: in place."""
+        """Set the threshold of a layer in place, as the released code does."""
         neurons: Any = self.neurons[layer]
         neurons.threshold.fill_(theta)
 
@@ -72,7 +72,7 @@ def _norm(layer: Layer, wanted: bool) -> nn.Module:
 
 
 def make(problem: Problem) -> Contender:
-    """The loop with its optimizer."""
+    """Return the loop with its optimizer."""
     snntorch, functional = library("snntorch"), library("snntorch.functional")
     snntorch.SpikingNeuron.init()  # it keeps every neuron layer ever made
     net = Loop(problem).to(problem.device)

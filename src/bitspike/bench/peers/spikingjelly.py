@@ -20,12 +20,11 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bitspike.bench.contender import Arithmetic, Contender, waiter
 from bitspike.bench.peers import Variant, library
-from bitspike.bench.peers.torch_parts import pool_of, synapse, thresholds, training_step
+from bitspike.bench.peers.torch_parts import folded, pool_of, synapse, thresholds, training_step
 from bitspike.bench.problem import Problem
 from bitspike.nn.notation import Conv, Layer
 
@@ -39,7 +38,7 @@ FOLDED = "batch norm over time and batch together: a different model"
 
 
 class StepNorm(nn.BatchNorm2d):
-    """Batch norm of `[T, B, C, H, W]`, called once a time step."""
+    """Batch norm of `[T, B, C, H, W]`, which is called once in each time step."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.stack([super(StepNorm, self).forward(step) for step in x.unbind()])
@@ -47,7 +46,7 @@ class StepNorm(nn.BatchNorm2d):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a row changes."""
+    """The settings in which rows differ."""
 
     folded: bool = False
     hoisted: bool = False
@@ -55,7 +54,7 @@ class Setting:
 
 
 class Network(nn.Module):
-    """Synapse, pool, batch norm, dropout and LIFNode a layer, over `[T, B, ...]`."""
+    """A network with synapse, pool, batch norm, dropout and LIFNode in each layer, over `[T, B, ...]`."""
 
     def __init__(self, problem: Problem, setting: Setting) -> None:
         layers_of, neuron, surrogate = (library(f"{PACKAGE}.{part}") for part in ("layer", "neuron", "surrogate"))
@@ -90,7 +89,7 @@ class Network(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x [T, B, ...]`, or one image `[B, ...]` shown for all T."""
+        """Return the output for `x [T, B, ...]`, or for one image `[B, ...]` that is shown for all T."""
         case = self.case
         if case.static and not self.hoisted:
             x = x.expand(case.steps, *x.shape)
@@ -103,22 +102,21 @@ class Network(nn.Module):
         return x
 
     def current(self, i: int, x: Tensor) -> Tensor:
-        """Of one layer, its time steps folded into the batch as the library's own layers do."""
+        """Return the current of one layer; time steps are folded into the batch, as the library's own layers do."""
+        current = folded(self.synapses[i], self.pools[i], x)
         if isinstance(self.synapses[i], nn.Linear):
-            linear: Tensor = self.synapses[i](x.flatten(2))
-            return linear
-        flat = F.avg_pool2d(self.synapses[i](x.flatten(0, 1)), self.pools[i])
-        normed: Tensor = self.norms[i](flat.view(*x.shape[:2], *flat.shape[1:]))
+            return current
+        normed: Tensor = self.norms[i](current)
         return normed
 
     def anneal(self, layer: int, theta: float) -> None:
-        """A Python number there."""
+        """Set the threshold of a layer, which is a Python number in this library."""
         node: Any = self.neurons[layer]
         node.v_threshold = theta
 
 
 def make(problem: Problem, name: str, setting: Setting) -> Contender:
-    """The network in one setting with its optimizer."""
+    """Return the network in one setting, with its optimizer."""
     functional = library(f"{PACKAGE}.functional")
     net = Network(problem, setting).to(problem.device)
     x = problem.floats()

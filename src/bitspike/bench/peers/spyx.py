@@ -28,7 +28,7 @@ DIFFERS = (
 
 
 def make(problem: Problem) -> Contender:
-    """Compiled ahead of the first step."""
+    """Return the network with its optimizer, compiled before the first step."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the GPU from PyTorch
     import numpy as np
 
@@ -104,7 +104,7 @@ def _initial(layer: Layer, key: Any, norm: bool) -> dict[str, Any]:
 
 
 def _loss(problem: Problem) -> Callable[..., Any]:
-    """Of parameters, key, thresholds, batch and labels."""
+    """Return the loss as a function of parameters, key, thresholds, batch and labels."""
     jax, jnp, lax = library("jax"), library("jax.numpy"), library("jax.lax")
     case, recipe = problem.case, problem.recipe
     layers = case.layers()
@@ -173,7 +173,7 @@ def _optimizer(recipe: Recipe) -> Any:
 
 
 def _memory(compiled: Any) -> int | None:
-    """What XLA says that the compiled step holds: arguments, outputs that are not their buffers, and temporaries."""
+    """Return the bytes that the compiled step holds, as XLA says: arguments, outputs in new buffers, temporaries."""
     found = compiled.memory_analysis()
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What peers built on PyTorch share: weights of one bit, the loss, and what follows backward in a training step."""
+"""Parts that peers built on PyTorch share: weights of one bit, the loss, and what follows backward in a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bitspike.nn.notation import Conv, Layer
 
 
 class Sign(torch.autograd.Function):
-    """+1 where w >= 0, else -1; the gradient passes straight through."""
+    """+1 if w >= 0, else -1; the gradient passes unchanged."""
 
     @staticmethod
     def forward(ctx: Any, w: Tensor) -> Tensor:
@@ -34,34 +34,43 @@ class SignLinear(nn.Linear):
 
 
 class SignConv2d(nn.Conv2d):
-    """conv2d(x, sign(w)), likewise."""
+    """conv2d(x, sign(w)), as a user of such a library writes it."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.conv2d(x, Sign.apply(self.weight), self.bias)
 
 
 def synapse(layer: Layer, *, binary: bool = True) -> nn.Module:
-    """The weights of one layer; real ones for the published single-layer benchmark."""
+    """Return the synapse of one layer; with real weights for the published single-layer benchmark."""
     if isinstance(layer, Conv):
         return SignConv2d(layer.inputs, layer.filters, layer.kernel, bias=False)
     return (SignLinear if binary else nn.Linear)(layer.inputs, layer.outputs)
 
 
 def pool_of(layer: Layer) -> int:
-    """The size of its average pool; 1 without one."""
+    """Return the size of the layer's average pool; 1 if it has none."""
     sizes = [pool.size for pool in layer.pools] if isinstance(layer, Conv) else []
     return math.prod(sizes)
 
 
+def folded(synapse: nn.Module, pool: int, x: Tensor) -> Tensor:
+    """Return the current of a layer for `x [T, B, ...]`; a convolution, pooled, has its time steps in the batch."""
+    if isinstance(synapse, nn.Linear):
+        linear: Tensor = synapse(x.flatten(2))
+        return linear
+    flat = F.avg_pool2d(synapse(x.flatten(0, 1)), pool)
+    return flat.view(*x.shape[:2], *flat.shape[1:])
+
+
 def count_loss(spikes: Tensor, labels: Tensor) -> Tensor:
-    """snnTorch's mean squared error of counts, for peers that have no such loss: `[T, B, C]` to 0.8 T and 0.2 T."""
+    """Return the mean squared error of counts, as snnTorch has it: `[T, B, C]` to 0.8 T and 0.2 T."""
     steps, _, classes = spikes.shape
     target = F.one_hot(labels, classes).to(spikes.dtype) * (int(0.8 * steps) - int(0.2 * steps)) + int(0.2 * steps)
     return F.mse_loss(spikes.sum(0), target) / steps
 
 
 class AfterBackward:
-    """Clips, learning rate, optimizer and thresholds of a training step, in the order of the released code."""
+    """What follows backward in a training step, as in the released code: clips, rate, optimizer, thresholds."""
 
     def __init__(
         self, problem: Problem, parameters: Sequence[nn.Parameter], anneal: Callable[[int, float], object]
@@ -76,7 +85,7 @@ class AfterBackward:
         self.step = 0
 
     def clear(self) -> None:
-        """No gradients, before backward."""
+        """Forget the gradients; call it before backward."""
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -102,7 +111,7 @@ class AfterBackward:
 def training_step(
     problem: Problem, net: nn.Module, forward: Callable[[], Tensor], anneal: Callable[[int, float], object]
 ) -> Callable[[], Tensor]:
-    """forward -> loss -> backward -> the rest; of the single layer the sum of its spikes and backward alone."""
+    """Return a training step: forward, loss, backward and the rest; for the single layer forward and backward only."""
     after = AfterBackward(problem, list(net.parameters()), anneal)
     single, labels = problem.case.work == "layer", problem.labels
     net.train()
@@ -119,7 +128,7 @@ def training_step(
 
 
 def thresholds(problem: Problem) -> tuple[float, ...]:
-    """Where they start; 1 for real weights of the single layer, whose currents are that much smaller than ours."""
+    """Return the thresholds at the start; 1 for the single layer, whose real weights give smaller currents."""
     if problem.case.work == "layer":
         return (1.0,)
     return tuple(schedule(0) for schedule in problem.recipe.schedules)

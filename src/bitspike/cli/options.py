@@ -1,0 +1,31 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+
+def _a_device(name: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", name):
+        raise typer.BadParameter(f"must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
+    return name
+
+
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|cpu|cuda|cuda:N",
+        callback=_a_device,
+        help="Where to compute: auto takes a GPU where there is one, cuda:1 the second.",
+    ),
+]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="key=value in place of any field of the experiment, such as train.lr=1e-3; repeatable."),
+]

@@ -1,0 +1,105 @@
+"""`bitspike evaluate` and `load_run`: the trained network of a run's folder."""
+
+import json
+
+import pytest
+import torch
+
+import bitspike
+from bitspike.data.datasets import open_dataset
+from bitspike.experiments.schema import read_experiment
+from helpers.own_images import NO_BOARD, TEST, TRAIN, VALID, metrics, settings, summary_of
+
+
+def test_load_run_gives_the_network_of_the_summary(done):
+    run, _ = done
+    summary = summary_of(run)
+    net = bitspike.load_run(run)
+    assert not net.training
+    assert [float(layer.lif.theta) for layer in net.layers] == pytest.approx(list(summary["theta"].values()))
+    images, labels = open_dataset(read_experiment(run / "experiment.toml").data).test.batch(torch.arange(TEST))
+    predicted = net(images).spikes.sum(0).argmax(1)
+    assert (predicted == labels).double().mean().item() == pytest.approx(summary["accuracy"])
+    assert net(images).spikes.shape == (6, TEST, 3)
+
+
+def test_final_thresholds_are_kept_where_they_were_evaluated(here, cli):
+    assert cli("train", "mine.toml", *settings("train.evaluate_theta=final"), *NO_BOARD)[0] == 0
+    assert [float(layer.lif.theta) for layer in bitspike.load_run("runs/mine").layers] == [4.0, 4.0]
+    assert metrics("runs/mine")[0]["theta"][0] < 4
+    assert json.loads(cli("evaluate", "runs/mine", "--json")[1])["accuracy"] == summary_of("runs/mine")["accuracy"]
+
+
+@pytest.mark.parametrize(("split", "samples"), [("test", TEST), ("valid", VALID), ("train", TRAIN)])
+def test_evaluate_on_each_split(done, cli, split, samples):
+    run, _ = done
+    status, out, _ = cli("evaluate", run, "--split", split, "--json")
+    assert status == 0
+    result, summary = json.loads(out), summary_of(run)
+    assert (result["split"], result["samples"]) == (split, samples)
+    assert sum(count for _, count in result["correct_by_label"].values()) == samples
+    right = sum(right for right, _ in result["correct_by_label"].values())
+    assert result["accuracy"] == pytest.approx(right / samples)
+    if split == "test":
+        assert (result["accuracy"], result["loss"]) == (summary["accuracy"], summary["test_loss"])
+    if split == "valid":
+        best = metrics(run)[summary["best_epoch"] - 1]
+        assert (result["accuracy"], result["loss"]) == (best["valid_accuracy"], best["valid_loss"])
+        assert (result["dead"], result["spikes"]) == (best["dead"], best["spikes"])
+
+
+def test_evaluate_in_words(done, cli):
+    run, _ = done
+    status, out, _ = cli("evaluate", run)
+    assert status == 0
+    assert f"accuracy  {summary_of(run)['accuracy']:.2%} of {TEST}" in out
+    assert "layers.1.lif" in out
+    assert "by class  0: " in out
+
+
+def test_evaluate_for_longer_and_shorter(done, cli):
+    run, _ = done
+    spikes = {}
+    for steps in (1, 6, 60):
+        result = json.loads(cli("evaluate", run, "--steps", steps, "--json")[1])
+        assert result["steps"] == steps
+        spikes[steps] = sum(result["spikes"])
+    assert spikes[1] < spikes[6] < spikes[60]
+    assert spikes[6] == sum(json.loads(cli("evaluate", run, "--json")[1])["spikes"])
+
+
+def test_evaluate_writes_no_empty_line_into_a_log(done, cli):
+    assert cli("evaluate", done[0], "--json")[2] == ""
+
+
+def test_a_run_of_the_paper_protocol_has_no_valid_split(here, cli):
+    cli("train", "mine.toml", "--epochs", 1, *settings("train.protocol=paper"), *NO_BOARD)
+    status, _, err = cli("evaluate", "runs/mine", "--split", "valid")
+    assert status == 1
+    assert "protocol 'paper', which has no 'valid' split; use test or train" in err
+
+
+def test_a_run_without_weights(here, cli):
+    cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)
+    (here / "runs" / "mine" / "best.safetensors").unlink()
+    status, _, err = cli("evaluate", "runs/mine")
+    assert status == 1
+    assert "best.safetensors does not exist; has the run finished its first epoch?" in err
+    with pytest.raises(FileNotFoundError, match=r"best\.safetensors does not exist"):
+        bitspike.load_run("runs/mine")
+
+
+def test_weights_of_another_network(here, cli):
+    cli("train", "mine.toml", "--epochs", 1, *NO_BOARD)
+    cli("train", "mine.toml", "--epochs", 1, "--out", "other", *settings("net.notation=16-9-3"), *NO_BOARD)
+    (here / "other" / "best.safetensors").replace(here / "runs" / "mine" / "best.safetensors")
+    status, _, err = cli("evaluate", "runs/mine")
+    assert status == 1
+    assert "best.safetensors holds another network: layers." in err
+
+
+@pytest.mark.parametrize("folder", [".", "nowhere", "mine.toml"])
+def test_a_folder_that_is_no_run(folder, here, cli):
+    status, out, err = cli("evaluate", folder)
+    assert (status, out) == (1, "")
+    assert err.strip() == f"bitspike: {folder} holds no run: there is no experiment.toml in it, nor in trial-*"
