@@ -83,7 +83,13 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("which", SETTINGS)
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param(which, marks=pytest.mark.slow) if which in ("norm over time", "sgd") else which
+        for which in SETTINGS
+    ],
+)
 def test_two_processes_give_the_weights_of_one(home, which):
     name = which.replace(" ", "-")
     more = [*SETTINGS[which], "--epochs", "3"]
@@ -206,10 +212,11 @@ def test_processes_agree_when_a_checkpoint_is_due(home):
 
 def torchrun(home, name, *more):
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(runs.free_port()))
-    ended = start_cold(command(home, name, *more), home, *launcher).wait(60)
+    ended = start_cold(command(home, name, *more), home, *launcher).wait()
     assert ended.code == 0, ended.err
 
 
+@pytest.mark.slow
 def test_a_run_under_torchrun(home):
     torchrun(home, "torchrun")
     require_same_run(home / "torchrun", home / "whole")
@@ -219,6 +226,7 @@ def test_a_run_under_torchrun(home):
 REJOIN = "processes that leave torchrun's group and join it again may wait for each other for ever"
 
 
+@pytest.mark.slow
 def test_trials_under_torchrun(home):
     more = ("--trials", "2", "--epochs", "2")
     alone(home, "trials", *more)

@@ -74,6 +74,7 @@ def killed_at(begin, delay):
     return ended.code != 0
 
 
+@pytest.mark.slow
 def test_twenty_kills_at_random_moments_change_nothing(home):
     moments = random.Random(0)
     began = time.monotonic()
@@ -95,6 +96,7 @@ def test_twenty_kills_at_random_moments_change_nothing(home):
     assert within >= 3  # of them found the run in the middle of an epoch
 
 
+@pytest.mark.slow
 def test_kills_of_a_process_that_starts_from_nothing(home):
     """`python -m bitspike`: once among its imports, once as soon as there is a checkpoint."""
     argv = arguments(home / "tiny.toml", home / "cold", "--resume", *EVERY_ITERATION)
@@ -124,7 +126,13 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+# Kills that another moment is like, but for the file or the side of the move.
+LIKE = ("before the first metrics", "before the checkpoint's move", "half of the best")
+
+
+@pytest.mark.parametrize(
+    "moment", [pytest.param(moment, marks=pytest.mark.slow) if moment in LIKE else moment for moment in MOMENTS]
+)
 def test_a_kill_during_a_write(home, moment):
     name = moment.replace(" ", "-").replace("'", "")
     assert train(home, name, *EVERY_ITERATION, prepare=MOMENTS[moment]).code == -signal.SIGKILL

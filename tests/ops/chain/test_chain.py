@@ -108,7 +108,7 @@ def ways():
             yield pytest.param(case, size, recompute, marks=() if fast else pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("case", "size", "recompute"), ways())
+@pytest.mark.parametrize(("case", "size", "recompute"), list(ways()))
 def test_spikes_are_the_plain_modules_and_gradients_too(case, size, recompute):
     notation, shape, kind, settings = CASES[case]
     net, plain = network(notation, shape, **settings), plainly(network(notation, shape, **settings))
