@@ -107,7 +107,7 @@ def stopped_at(monkeypatch, name, nth, moment):
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("name", ["best.safetensors", "last.ckpt", "metrics.jsonl"])
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("nth", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_run_stopped_between_two_writes_comes_to_the_same(
     name, moment, nth, choice, home, whole, tmp_path, monkeypatch
 ):
