@@ -86,7 +86,7 @@ SETTINGS = {
 @pytest.mark.parametrize(
     "which",
     [
-        pytest.param(which, marks=pytest.mark.slow) if which in ("norm over time", "sgd") else which
+        pytest.param(which, marks=pytest.mark.slow) if which in ("norm per step", "norm over time", "sgd") else which
         for which in SETTINGS
     ],
 )
@@ -103,6 +103,7 @@ def test_three_processes_with_batches_of_8_and_a_last_one_of_2(home):
     require_same_run(home / "three", home / "whole", "train_loss")
 
 
+@pytest.mark.slow
 def test_a_process_without_a_sample_does_not_spoil_the_loss(home):
     together(home, 3, "loss", "--epochs", "1")
     assert runs.rows(home / "loss")[0]["train_loss"] == pytest.approx(runs.rows(home / "whole")[0]["train_loss"])
@@ -191,6 +192,7 @@ def test_killed_processes_go_on_from_the_middle_of_an_epoch(home):
     require_same_run(home / "killed", home / "whole")
 
 
+@pytest.mark.slow
 def test_when_one_process_dies_the_other_does_not_wait_for_ever(home):
     children = slow(home, 2, "widowed")
     children[1].kill()

@@ -127,7 +127,14 @@ MOMENTS = {
 
 
 # Kills that another moment is like, but for the file or the side of the move.
-LIKE = ("before the first metrics", "before the checkpoint's move", "half of the best")
+LIKE = (
+    "after the experiment",
+    "before the first metrics",
+    "before the first checkpoint",
+    "before the checkpoint's move",
+    "half of the best",
+    "before the summary",
+)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +248,15 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("way", FULL)
+@pytest.mark.parametrize(
+    "way",
+    [
+        "a file that may not grow",
+        "ENOSPC in the move",
+        pytest.param("a file that may hardly begin", marks=pytest.mark.slow),
+        pytest.param("ENOSPC in fsync", marks=pytest.mark.slow),
+    ],
+)
 def test_a_full_disk_is_one_line_and_the_last_checkpoint_is_intact(home, way):
     name = way.replace(" ", "-")
     ended = train(home, name, prepare=FULL[way])
@@ -387,15 +402,12 @@ def damaged(kind, out):
         "code",
         "other",
         "flipped",
-        "new pickle",
         "net",
-        "annealing",
         "progress",
-        "optimizer",
-        "sums",
-        "first_bad",
-        "silent",
-        "identity",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("new pickle", "annealing", "optimizer", "sums", "first_bad", "silent", "identity")
+        ),
     ],
 )
 def test_a_damaged_checkpoint_is_one_line_and_runs_no_code(home, kind):
