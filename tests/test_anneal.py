@@ -295,6 +295,16 @@ def test_a_step_inside_a_block_counts_and_is_seen_after_it():
     assert set(annealing.thresholds().values()) == {1.25}
 
 
+def test_iterations_that_wrote_the_thresholds_themselves_end_a_finish_for_good():
+    annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
+    annealing.finish()
+    annealing.passed()
+    assert annealing.state_dict()["finished"] is False
+    with annealing.finish():
+        pass
+    assert set(annealing.thresholds().values()) == {0.75}
+
+
 def test_one_finish_can_be_entered_again():
     annealing = ThresholdAnnealing(two_layers(), Linear(0.5, 1.5, 4))
     finished = annealing.finish()

@@ -317,8 +317,15 @@ def released_code(peer: SnnTorch, kind: str) -> Loop:
     return Loop([conv, Layer(SignLinear(96, 4), second)])
 
 
-@pytest.mark.parametrize("backend", ["reference", "auto"])
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(
+    ("kind", "backend"),
+    [
+        ("dense", "reference"),
+        ("convolutional", "auto"),
+        pytest.param("dense", "auto", marks=pytest.mark.slow),
+        pytest.param("convolutional", "reference", marks=pytest.mark.slow),
+    ],
+)
 def test_an_annealed_training_is_the_released_codes(peer: SnnTorch, kind: str, backend: str) -> None:
     notation, shape = NETWORKS[kind]
     random = torch.Generator().manual_seed(3)

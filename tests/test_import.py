@@ -136,7 +136,12 @@ def test_a_star_brings_every_name():
 
 
 @pytest.mark.parametrize(
-    "use", ["data.load", "data.datasets.open_dataset", "analysis", "nn.LIF", "train.losses", "suggest"]
+    "use",
+    [
+        "data.datasets.open_dataset",
+        "train.losses",
+        *(pytest.param(use, marks=pytest.mark.slow) for use in ("data.load", "analysis", "nn.LIF", "suggest")),
+    ],
 )
 def test_modules_are_attributes(use):
     assert python(f"import bitspike; print(bitspike.{use} is not None)") == ["True"]

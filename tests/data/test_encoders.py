@@ -54,10 +54,10 @@ def test_spikes_have_the_dtype_of_the_numbers(dtype):
 
 
 def test_latency_by_hand():
-    # T=5: 1 at t=0, 0.75 at t=1, 0.5 at t=2, 0.1 at round(3.6)=4, 0 never
-    spikes = latency(torch.tensor([1.0, 0.75, 0.5, 0.1, 0.0]), 5)
-    assert spikes.argmax(0).tolist() == [0, 1, 2, 4, 0]
-    assert spikes.sum(0).tolist() == [1, 1, 1, 1, 0]
+    # T=5: 1 at t=0, 0.75 at t=1, 0.5 at t=2, 0.4 at round(2.4)=2, 0.1 at round(3.6)=4, 0 never
+    spikes = latency(torch.tensor([1.0, 0.75, 0.5, 0.4, 0.1, 0.0]), 5)
+    assert spikes.argmax(0).tolist() == [0, 1, 2, 2, 4, 0]
+    assert spikes.sum(0).tolist() == [1, 1, 1, 1, 1, 0]
 
 
 def test_latency_keeps_weak_elements_silent():

@@ -289,6 +289,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path, monkeypatch, number):
     assert rebuilt(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_real_limit_on_the_size_of_files(tmp_path):
     resource = pytest.importorskip("resource")
     script = f"""

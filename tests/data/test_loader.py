@@ -122,7 +122,8 @@ def test_shuffled_batches_hold_every_sample_once(samples):
 
 
 @pytest.mark.parametrize(
-    ("method", "workers", "kind"), [("fork", 2, "frames"), ("fork", 2, "images"), ("spawn", 1, "frames")]
+    ("method", "workers", "kind"),
+    [("fork", 2, "frames"), ("fork", 2, "images"), pytest.param("spawn", 1, "frames", marks=pytest.mark.slow)],
 )
 def test_workers_give_the_same(method, workers, kind):
     if method not in multiprocessing.get_all_start_methods():

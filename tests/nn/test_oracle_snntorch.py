@@ -248,7 +248,7 @@ def test_dense_networks_are_snntorchs(peer: SnnTorch, weights: str, static: bool
 @old_is_slow
 @kinds_of_weights
 @kinds_of_input
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "norm"])
+@pytest.mark.parametrize("norm", [pytest.param(False, marks=pytest.mark.slow), True], ids=["plain", "norm"])
 @laws
 @given(case=convolutional_cases())
 def test_convolutional_networks_are_snntorchs(
@@ -306,12 +306,12 @@ def test_the_fixed_networks_meet_no_tie_and_every_layer_fires(case: Case) -> Non
     assert comparable(case)
 
 
-@pytest.mark.parametrize("case", [MNIST, MNIST_NORM], ids=["plain", "norm"])
+@pytest.mark.parametrize("case", [pytest.param(MNIST, marks=pytest.mark.slow), MNIST_NORM], ids=["plain", "norm"])
 def test_the_papers_network_for_images_is_snntorchs(peer: SnnTorch, case: Case) -> None:
     assert_same(peer, case)
 
 
-@pytest.mark.parametrize("case", [EVENTS, EVENTS_NORM], ids=["plain", "norm"])
+@pytest.mark.parametrize("case", [EVENTS, pytest.param(EVENTS_NORM, marks=pytest.mark.slow)], ids=["plain", "norm"])
 def test_the_papers_network_for_events_is_snntorchs(peer: SnnTorch, case: Case) -> None:
     assert_same(peer, case)
 

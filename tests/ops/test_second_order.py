@@ -252,7 +252,9 @@ def fused(kind):
 NEEDS = {"c": "c", "norm in C": "c", "dense layer in C": "c", "dropout in C": "c", "convolution in C": "c"}
 
 
-@pytest.mark.parametrize("of", range(3), ids=["first input", "another input", "incoming gradient"])
+@pytest.mark.parametrize(
+    "of", [0, pytest.param(1, marks=pytest.mark.slow), 2], ids=["first input", "another input", "incoming gradient"]
+)
 @pytest.mark.parametrize("name", functions())
 def test_a_second_derivative_of_a_fast_path_is_refused(monkeypatch, name, of):
     monkeypatch.setattr(dense_kernels, "BUSY", 1e9)

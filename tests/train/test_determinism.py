@@ -14,6 +14,7 @@ from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import load_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.train import numerics
+from bitspike.train.iteration import Iteration
 from bitspike.train.loop import Listener
 from helpers import runs
 from helpers.runs import require_equal
@@ -57,6 +58,17 @@ def test_two_runs_in_one_process_are_equal(tmp_path, settings):
     np.random.seed(6)
     train(tmp_path, "b", *settings)
     require_equal(tmp_path / "a", tmp_path / "b")
+
+
+def test_an_epoch_takes_every_sample_once(tmp_path, monkeypatch):
+    """42 of them in batches of 8; the last batch takes what is left."""
+    taken, batch = [], Iteration._batch
+    monkeypatch.setattr(
+        Iteration, "_batch", lambda self, rows, *rest: taken.append(rows.tolist()) or batch(self, rows, *rest)
+    )
+    train(tmp_path, "a", "train.epochs=1")
+    assert [len(rows) for rows in taken] == [8, 8, 8, 8, 8, 2]
+    assert sorted(row for rows in taken for row in rows) == list(range(42))
 
 
 def test_how_visibly_a_run_is_made_changes_no_number(tmp_path):

@@ -83,7 +83,13 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("which", SETTINGS)
+@pytest.mark.parametrize(
+    "which",
+    [
+        pytest.param(which, marks=pytest.mark.slow) if which in ("norm per step", "norm over time", "sgd") else which
+        for which in SETTINGS
+    ],
+)
 def test_two_processes_give_the_weights_of_one(home, which):
     name = which.replace(" ", "-")
     more = [*SETTINGS[which], "--epochs", "3"]
@@ -97,6 +103,7 @@ def test_three_processes_with_batches_of_8_and_a_last_one_of_2(home):
     require_same_run(home / "three", home / "whole", "train_loss")
 
 
+@pytest.mark.slow
 def test_a_process_without_a_sample_does_not_spoil_the_loss(home):
     together(home, 3, "loss", "--epochs", "1")
     assert runs.rows(home / "loss")[0]["train_loss"] == pytest.approx(runs.rows(home / "whole")[0]["train_loss"])
@@ -185,6 +192,7 @@ def test_killed_processes_go_on_from_the_middle_of_an_epoch(home):
     require_same_run(home / "killed", home / "whole")
 
 
+@pytest.mark.slow
 def test_when_one_process_dies_the_other_does_not_wait_for_ever(home):
     children = slow(home, 2, "widowed")
     children[1].kill()
@@ -206,10 +214,11 @@ def test_processes_agree_when_a_checkpoint_is_due(home):
 
 def torchrun(home, name, *more):
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(runs.free_port()))
-    ended = start_cold(command(home, name, *more), home, *launcher).wait(60)
+    ended = start_cold(command(home, name, *more), home, *launcher).wait()
     assert ended.code == 0, ended.err
 
 
+@pytest.mark.slow
 def test_a_run_under_torchrun(home):
     torchrun(home, "torchrun")
     require_same_run(home / "torchrun", home / "whole")
@@ -219,6 +228,7 @@ def test_a_run_under_torchrun(home):
 REJOIN = "processes that leave torchrun's group and join it again may wait for each other for ever"
 
 
+@pytest.mark.slow
 def test_trials_under_torchrun(home):
     more = ("--trials", "2", "--epochs", "2")
     alone(home, "trials", *more)

@@ -74,6 +74,7 @@ def killed_at(begin, delay):
     return ended.code != 0
 
 
+@pytest.mark.slow
 def test_twenty_kills_at_random_moments_change_nothing(home):
     moments = random.Random(0)
     began = time.monotonic()
@@ -95,6 +96,7 @@ def test_twenty_kills_at_random_moments_change_nothing(home):
     assert within >= 3  # of them found the run in the middle of an epoch
 
 
+@pytest.mark.slow
 def test_kills_of_a_process_that_starts_from_nothing(home):
     """`python -m bitspike`: once among its imports, once as soon as there is a checkpoint."""
     argv = arguments(home / "tiny.toml", home / "cold", "--resume", *EVERY_ITERATION)
@@ -124,7 +126,20 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+# Kills that another moment is like, but for the file or the side of the move.
+LIKE = (
+    "after the experiment",
+    "before the first metrics",
+    "before the first checkpoint",
+    "before the checkpoint's move",
+    "half of the best",
+    "before the summary",
+)
+
+
+@pytest.mark.parametrize(
+    "moment", [pytest.param(moment, marks=pytest.mark.slow) if moment in LIKE else moment for moment in MOMENTS]
+)
 def test_a_kill_during_a_write(home, moment):
     name = moment.replace(" ", "-").replace("'", "")
     assert train(home, name, *EVERY_ITERATION, prepare=MOMENTS[moment]).code == -signal.SIGKILL
@@ -233,7 +248,15 @@ FULL = {
 }
 
 
-@pytest.mark.parametrize("way", FULL)
+@pytest.mark.parametrize(
+    "way",
+    [
+        "a file that may not grow",
+        "ENOSPC in the move",
+        pytest.param("a file that may hardly begin", marks=pytest.mark.slow),
+        pytest.param("ENOSPC in fsync", marks=pytest.mark.slow),
+    ],
+)
 def test_a_full_disk_is_one_line_and_the_last_checkpoint_is_intact(home, way):
     name = way.replace(" ", "-")
     ended = train(home, name, prepare=FULL[way])
@@ -379,15 +402,12 @@ def damaged(kind, out):
         "code",
         "other",
         "flipped",
-        "new pickle",
         "net",
-        "annealing",
         "progress",
-        "optimizer",
-        "sums",
-        "first_bad",
-        "silent",
-        "identity",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("new pickle", "annealing", "optimizer", "sums", "first_bad", "silent", "identity")
+        ),
     ],
 )
 def test_a_damaged_checkpoint_is_one_line_and_runs_no_code(home, kind):

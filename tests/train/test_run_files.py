@@ -104,10 +104,16 @@ def stopped_at(monkeypatch, name, nth, moment):
 # ---- best.safetensors and last.ckpt
 
 
-@pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("name", ["best.safetensors", "last.ckpt", "metrics.jsonl"])
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("nth", "choice"),
+    [
+        (1, "best"),
+        (2, "last"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, "last"), (2, "best"), (3, "best"), (3, "last"))),
+    ],
+)
 def test_a_run_stopped_between_two_writes_comes_to_the_same(
     name, moment, nth, choice, home, whole, tmp_path, monkeypatch
 ):

@@ -65,8 +65,8 @@ def test_where_nobody_can_tell_nothing_is_set(tmp_path):
     ("given", "busy", "policy"),
     [
         ({}, True, "PASSIVE"),
-        ({"OMP_WAIT_POLICY": "ACTIVE"}, True, "ACTIVE"),
-        ({"OMP_WAIT_POLICY": "PASSIVE"}, False, "PASSIVE"),
+        pytest.param({"OMP_WAIT_POLICY": "ACTIVE"}, True, "ACTIVE", marks=pytest.mark.slow),
+        pytest.param({"OMP_WAIT_POLICY": "PASSIVE"}, False, "PASSIVE", marks=pytest.mark.slow),
     ],
 )
 def test_openmp_is_told_before_it_is_loaded(tmp_path, given, busy, policy):

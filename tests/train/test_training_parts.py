@@ -157,6 +157,7 @@ def test_an_epoch_passes_over_all_samples(samples, repeat, seed, epoch):
 def test_epochs_are_shuffled_differently():
     assert not torch.equal(order(100, 1, 0, 0), order(100, 1, 0, 1))
     assert not torch.equal(order(100, 1, 0, 0), order(100, 1, 1, 0))
+    assert not torch.equal(*order(100, 2, 0, 0).view(2, 100))  # each pass has an order of its own
 
 
 def output(spikes, membrane=None):

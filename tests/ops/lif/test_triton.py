@@ -232,9 +232,16 @@ def test_overwriting_what_a_static_scan_is_run_again_from_is_an_error(what):
 # ---- Layout in memory, and how much of it
 
 
-@pytest.mark.parametrize("static", [False, True])
+LAYOUTS = ("sum over time", "one number", "a neuron, a sample strided", "neurons strided", "time last in memory")
+
+
 @pytest.mark.parametrize(
-    "shape", ["sum over time", "one number", "a neuron, a sample strided", "neurons strided", "time last in memory"]
+    ("shape", "static"),
+    [
+        *((shape, False) for shape in LAYOUTS),
+        *((shape, True) for shape in LAYOUTS[:1] + LAYOUTS[-1:]),
+        *(pytest.param(shape, True, marks=pytest.mark.slow) for shape in LAYOUTS[1:-1]),
+    ],
 )
 def test_gradients_are_read_where_they_lie(shape, static):
     grad = {
