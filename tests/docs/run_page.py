@@ -1,7 +1,8 @@
 """Run the blocks of one tutorial in order and print what each of them printed, as JSON.
 
-`python run_page.py BLOCKS.json`, in the folder that the reader would work in. A block is {"kind", "text", "file", "where"}:
-"python" blocks share one namespace, as in one session; "bash" blocks run by bash; any other kind is written to `file`.
+`python run_page.py BLOCKS.json` runs in the folder that the reader would work in. A block has the keys "kind", "text",
+"file" and "where". "python" blocks share one namespace, as in one session; "bash" blocks run by bash; the text of any
+other kind is written to `file`.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ def main() -> None:
         else:
             Path(block["file"]).write_text(text, encoding="utf-8")
             outputs.append("")
-    print(json.dumps(outputs))
+    sys.stdout.write(json.dumps(outputs))
 
 
 if __name__ == "__main__":

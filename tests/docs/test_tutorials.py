@@ -21,9 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitspike.data.roots import Kept, Manifest
-from bitspike.files import digest
-from helpers.files import write_idx
+from helpers.files import fake_mnist, write_idx
 
 HOME = Path(__file__).parents[2]
 PAGES = sorted((HOME / "docs" / "tutorials").glob("[0-9]*.md"))
@@ -54,20 +52,17 @@ def blocks_of(page: Path) -> tuple[list[dict], dict[int, str]]:
     return blocks, promised
 
 
-def write_digits(root: Path, train: int = 2200, test: int = 300) -> None:
+def write_digits(folder: Path, train: int, test: int) -> Path:
     """Write files in MNIST's format: ten patterns with noise, which a network can learn in a few iterations."""
     rng = np.random.default_rng(0)
     patterns = np.kron(rng.random((10, 7, 7)) < 0.4, np.ones((4, 4)))
-    folder = root / "mnist"
     folder.mkdir(parents=True)
-    files = {}
     for part, count in (("train", train), ("t10k", test)):
         labels = np.arange(count) % 10
-        images = np.clip(200 * patterns[labels] + rng.normal(0, 20, (count, 28, 28)), 0, 255).astype(np.uint8)
-        for name, array in ((f"{part}-images-idx3-ubyte.gz", images), (f"{part}-labels-idx1-ubyte.gz", labels)):
-            path = write_idx(folder / name, array)
-            files[name] = Kept(name, path.stat().st_size, digest(path))
-    Manifest("published", "here", "2022-01-01", files).write(folder)
+        images = np.clip(200 * patterns[labels] + rng.normal(0, 20, (count, 28, 28)), 0, 255)
+        write_idx(folder / f"{part}-images-idx3-ubyte.gz", images)
+        write_idx(folder / f"{part}-labels-idx1-ubyte.gz", labels)
+    return folder
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -97,7 +92,7 @@ def test_a_tutorial_runs_as_it_stands(page, tmp_path):
     blocks, promised = blocks_of(page)
     (tmp_path / "work").mkdir()
     (tmp_path / "blocks.json").write_text(json.dumps(blocks), encoding="utf-8")
-    write_digits(tmp_path / "root")
+    fake_mnist(tmp_path / "root", train=2200, test=300, write=write_digits)
     command = [sys.executable, str(Path(__file__).with_name("run_page.py")), str(tmp_path / "blocks.json")]
     done = subprocess.run(
         command, cwd=tmp_path / "work", env=environment(tmp_path), capture_output=True, text=True, timeout=900

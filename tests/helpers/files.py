@@ -239,9 +239,9 @@ def event_arrays(samples=5, *, side=6, events_each=20, seed=0, unit="t_us"):
     }
 
 
-def fake_mnist(root, train=40, test=10):
-    """A small MNIST that a fetch could have left in the data root."""
-    folder = write_mnist(root / "mnist", train=train, test=test)
+def fake_mnist(root, train=40, test=10, *, write=write_mnist):
+    """A small MNIST that a fetch could have left in the data root; `write` makes its four files."""
+    folder = write(root / "mnist", train=train, test=test)
     names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     files = {name: Kept(name, (folder / name).stat().st_size, digest(folder / name)) for name in names}
     Manifest("published", "here", "2022-01-01", files).write(folder)
