@@ -10,7 +10,7 @@ from helpers import runs
 
 
 def memory_of(work):
-    """All that an iteration changes in place and that must be where it was when a graph replays."""
+    """Return all that an iteration changes in place: a replay must find it where it was."""
     kept = [value for state in work.optimizer.state.values() for value in state.values()]
     plan = [value for value in vars(work.plan).values() if isinstance(value, torch.Tensor)]
     tricks = [tensor for trick in work.tricks for tensor in (*trick.tensors(), *trick.state().values())]
@@ -18,7 +18,10 @@ def memory_of(work):
 
 
 class ReplayStandIn:
-    """Records without effect, replays on the memory of the recording, and rewrites what the recording returned."""
+    """A stand-in for a CUDA graph: it records without effect, and replays on the memory of the recording.
+
+    A replay rewrites what the recording returned.
+    """
 
     replays = 0
 
@@ -52,7 +55,7 @@ def require_equal_but_for_the_graph(out, other):
 
 
 class JointStandIn:
-    """Records all trainers' iterations without effect, and replays on the memory of the recording."""
+    """A stand-in for the CUDA graph of several trainers: it records without effect, and replays on the same memory."""
 
     recordings: ClassVar[list[int]] = []  # how many trainers were in each
     replays = 0
@@ -81,7 +84,7 @@ class JointStandIn:
 
 
 def require_equal_trials(out, other, trials=3):
-    """Summaries differ in what they say of graphs and company."""
+    """Assert that trials came to the same; summaries may differ in what they say of graphs and of being together."""
     for folder in (out, other):
         for trial in range(trials):
             path = folder / f"trial-{trial}" / "summary.json"

@@ -44,7 +44,7 @@ grad_clip = 1.0
 
 
 def write_experiment(folder: Path, samples: int = 60) -> Path:
-    """Random 8x8 images of three classes, and a network with all that a resumed run could get wrong."""
+    """Write random 8x8 images of three classes, and a network with all that a resumed run could get wrong."""
     import numpy as np
 
     drawn = np.random.default_rng(0)
@@ -55,12 +55,12 @@ def write_experiment(folder: Path, samples: int = 60) -> Path:
 
 
 def arguments(experiment: Path, out: Path, *more: str) -> list[str]:
-    """Of `bitspike` on the CPU."""
+    """Return the arguments of `bitspike train` on the CPU."""
     return ["train", str(experiment), "--out", str(out), "--device", "cpu", *more]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """One thread, no data but the test's, nothing left over from whoever runs the tests."""
+    """Return an environment with one thread, no data but the test's, nothing left over from whoever runs the tests."""
     left_out = ("BITSPIKE_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return kept | {"OMP_NUM_THREADS": "1", "BITSPIKE_DATA": str(folder)}
@@ -68,7 +68,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Ended:
-    """What a process left: its exit status (minus the signal that ended it) and what it wrote."""
+    """A process that ended: its exit status (minus the signal that ended it) and what it wrote."""
 
     code: int | None
     out: str
@@ -77,7 +77,7 @@ class Ended:
 
 @dataclass
 class Child:
-    """`bitspike ...` in a process of its own, writing into files."""
+    """A process of `bitspike ...`, writing into files."""
 
     process: Any
     log: Path
@@ -91,7 +91,7 @@ class Child:
         return self._code() is None
 
     def wait(self, seconds: float = 120) -> Ended:
-        """Until it ends; one that does not is killed, and fails the test."""
+        """Wait until it ends; one that does not is killed, and fails the test."""
         end = time.monotonic() + seconds
         while self.running():
             if time.monotonic() > end:
@@ -101,7 +101,7 @@ class Child:
         return Ended(self._code(), self._read("out"), self._read("err"))
 
     def _give_up(self) -> None:
-        """SIGTERM first: torchrun then ends its processes, which would outlive it otherwise; it takes 30 s at most."""
+        """Send SIGTERM first: torchrun then ends its processes, which would outlive it; it takes 30 s at most."""
         self.kill(signal.SIGTERM)
         end = time.monotonic() + (40 if self.leads else 0.2)
         while self.running() and time.monotonic() < end:
@@ -112,7 +112,7 @@ class Child:
             time.sleep(0.01)
 
     def wait_for(self, seen: Callable[[], bool], seconds: float = 60) -> None:
-        """Until `seen()`; it must come before the process ends."""
+        """Wait until `seen()`, which must come before the process ends."""
         end = time.monotonic() + seconds
         while not seen():
             if self.running() and time.monotonic() > end:
@@ -131,7 +131,7 @@ class Child:
 
 
 def start_cold(argv: list[str], folder: Path, *launcher: str) -> Child:
-    """`python -m bitspike ...`, or with a launcher before `-m bitspike`, from nothing: imports and all."""
+    """Start `python -m bitspike ...`, or a launcher before `-m bitspike`, from nothing: imports and all."""
     log = _new_log(folder)
     with log.with_suffix(".out").open("w") as out, log.with_suffix(".err").open("w") as err:
         process = subprocess.Popen(
@@ -145,7 +145,7 @@ def start_cold(argv: list[str], folder: Path, *launcher: str) -> Child:
 
 
 def start(argv: list[str], folder: Path, prepare: Callable[[], object] | None = None) -> Child:
-    """The same command in a process forked off one that has done the imports, which take seconds.
+    """Start `bitspike ...` in a process forked off one that has done the imports, which take seconds.
 
     `prepare` is called in it first: a module's function, or a partial of one.
     """
@@ -202,7 +202,7 @@ def _new_log(folder: Path) -> Path:
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    """metrics.jsonl without the times."""
+    """Return the rows of metrics.jsonl without their times."""
     read = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in row.items() if key != "timing"} for row in read]
 
@@ -212,7 +212,7 @@ def checkpoint(out: Path) -> dict[str, Any]:
 
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested tables and lists as one table, by path."""
+    """Return nested tables and lists as one table, by path."""
     if isinstance(value, dict | list | tuple):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         return {path: leaf for key, inner in items for path, leaf in flat(inner, f"{name}/{key}").items()}
@@ -220,13 +220,13 @@ def flat(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def without_times(out: Path) -> dict[str, Any]:
-    """All of last.ckpt but clocks: weights, averages, moments, sums, thresholds, rows."""
+    """Return all of last.ckpt but clocks: weights, moments, sums, thresholds, rows."""
     found = flat(checkpoint(out))
     return {path: leaf for path, leaf in found.items() if "/timing/" not in path and path != "/progress/seconds"}
 
 
 def require_equal(out: Path, other: Path) -> None:
-    """Two runs came to the same, bit for bit."""
+    """Assert that two runs came to the same, bit for bit."""
     assert rows(out) == rows(other)
     assert (out / "best.safetensors").read_bytes() == (other / "best.safetensors").read_bytes()
     one, two = without_times(out), without_times(other)
@@ -249,7 +249,7 @@ def die() -> None:
 
 
 def die_at_move(name: str, nth: int, when: Literal["half", "before", "after"]) -> None:
-    """SIGKILL where the n-th file is moved to `name`: with half of it written, right before the move, right after."""
+    """Send SIGKILL where the n-th file is moved to `name`: with half of it written, before the move, or after."""
     moved = Path.replace
     calls = []
 
@@ -269,7 +269,7 @@ def die_at_move(name: str, nth: int, when: Literal["half", "before", "after"]) -
 
 
 def die_in_metrics(nth: int) -> None:
-    """SIGKILL when half of the n-th line is in metrics.jsonl."""
+    """Send SIGKILL when half of the n-th line is in metrics.jsonl."""
     from bitspike.train.run_folder import RunFolder
 
     add = RunFolder.add_metrics
@@ -288,7 +288,7 @@ def die_in_metrics(nth: int) -> None:
 
 
 def slow_steps(seconds: float) -> None:
-    """Iterations that a signal can hit."""
+    """Slow iterations down, so that a signal can hit them."""
     from bitspike.train.loop import Trainer
 
     step = Trainer.step
@@ -301,13 +301,13 @@ def slow_steps(seconds: float) -> None:
 
 
 def small_files(most: int) -> None:
-    """No file may grow beyond `most` bytes: what a full disk is to the process."""
+    """Let no file grow beyond `most` bytes: that is what a full disk is to the process."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 def full_disk(call: str, nth: int) -> None:
-    """ENOSPC at the n-th os.fsync, os.replace, ... of the process."""
+    """Raise ENOSPC at the n-th os.fsync, os.replace, ... of the process."""
     from importlib import import_module
 
     module, _, function = call.rpartition(".")
@@ -325,7 +325,7 @@ def full_disk(call: str, nth: int) -> None:
 
 
 def full_board(nth: int) -> None:
-    """ENOSPC at the n-th time that TensorBoard's events are written out."""
+    """Raise ENOSPC at the n-th time that TensorBoard's events are written out."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     flush = RecordWriter.flush
@@ -344,7 +344,7 @@ def full_board(nth: int) -> None:
 
 
 def join(rank: int, size: int, port: int, prepare: Callable[[], object] | None = None) -> None:
-    """Be one of `size` processes, as torchrun says it."""
+    """Make this process one of `size`, as torchrun does."""
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -359,14 +359,14 @@ def join(rank: int, size: int, port: int, prepare: Callable[[], object] | None =
 def start_ranks(
     size: int, argv: list[str] | list[list[str]], folder: Path, prepare: Callable[[], object] | None = None
 ) -> list[Child]:
-    """The command in `size` processes that work as one; `argv` may be one for each."""
+    """Start the command in `size` processes that work as one; `argv` may be one for each."""
     port = free_port()
     each = [argv] * size if isinstance(argv[0], str) else argv
     return [start(each[rank], folder, partial(join, rank, size, port, prepare)) for rank in range(size)]
 
 
 def wait_all(children: list[Child], seconds: float = 60) -> list[Ended]:
-    """Until all have ended; where one hangs, all are killed."""
+    """Wait until all have ended; where one hangs, kill all."""
     try:
         return [child.wait(seconds) for child in children]
     finally:
@@ -383,7 +383,7 @@ def free_port() -> int:
 
 
 def dump_ranks(folder: Path) -> None:
-    """After training, each process writes what it holds."""
+    """Let each process write what it holds after training."""
     from bitspike.train.loop import Trainer
 
     run = Trainer.run
@@ -404,6 +404,6 @@ def dump_ranks(folder: Path) -> None:
 
 
 def write_nothing_unless_first() -> None:
-    """Processes but the first cannot write a byte to any file."""
+    """Keep all processes but the first from writing a byte to any file."""
     if os.environ["RANK"] != "0":
         small_files(0)

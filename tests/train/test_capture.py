@@ -113,7 +113,7 @@ def test_each_line_of_a_plan_is_what_was_written(total, batch, dtype, first, see
         assert torch.equal(plan.rows[:size], rows[k * batch : k * batch + size])
         assert (plan.key.item(), plan.step.item()) == (keys[k], first + k)
         assert torch.equal(plan.lr, (rates[k] / 3).float())
-        plan.write_thresholds()
+        plan.write_values()
         assert torch.equal(torch.stack(thresholds), (thetas[k] / 3).to(dtype))
     assert [view.data_ptr() for view in (plan.rows, plan.key, plan.step, plan.lr, *plan.values)] == places
 

@@ -1,4 +1,4 @@
-"""A step that touches only device memory as one launch: recorded in a CUDA graph once, replayed from then on."""
+"""A step that touches only device memory, as one launch: a CUDA graph records it once and replays it from then on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Graph(Protocol):
-    """What records a body without executing it, and executes the recording."""
+    """A recorder of a body: `record` executes nothing, `replay` executes the recording."""
 
     def record(self, body: Callable[[], T]) -> T: ...
 
@@ -69,7 +69,9 @@ class CudaGraph:
 
 
 class Captured(Generic[T]):
-    """`body()` from Python the first `warmup` times, then replayed; each call gives what `body` returned.
+    """A body that is called from Python the first `warmup` times, and then recorded and replayed.
+
+    Each call returns what `body` returned.
 
     The body must use the same device memory in every call, never wait for the device, and keep on it what changes
     between calls: a replay runs none of its Python. Recording executes nothing, so no call is lost to it. What the body
@@ -100,7 +102,7 @@ class Captured(Generic[T]):
 
     @property
     def recorded(self) -> bool:
-        """Whether calls are replays now."""
+        """True if calls are replays now."""
         return self._replay is not None
 
     def __call__(self) -> T:
@@ -113,7 +115,7 @@ class Captured(Generic[T]):
         return self.plainly(self._body)
 
     def plainly(self, body: Callable[[], T]) -> T:
-        """`body()` from Python, in order with the calls before and after: another size of batch, say."""
+        """Call `body` from Python, in order with the calls before and after: it may have another size of batch."""
         with _in_turn(self._stream):
             return body()
 
@@ -129,7 +131,7 @@ class Captured(Generic[T]):
 
 @contextmanager
 def _in_turn(stream: torch.cuda.Stream | None) -> Iterator[None]:
-    """On `stream`, but after all that is queued on the current one, and before all that will be."""
+    """Work on `stream`, after all that is queued on the current one, and before all that will be."""
     if stream is None:
         yield
         return

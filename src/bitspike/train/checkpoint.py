@@ -1,4 +1,4 @@
-"""What survives a kill: the state of a run in one file, the best network in another, both written atomically."""
+"""Two files that survive a kill: the state of a run, and the best network; both are written atomically."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ MOST_METADATA = 1 << 20  # characters; ours has hundreds
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Tensors, numbers, strings, lists and dicts only: what torch loads without running code."""
-
+    """Write `state`: tensors, numbers, strings, lists and dicts only, which torch loads without running code."""
     # in memory first: torch's file writer hides why it could not write
     buffer = io.BytesIO()
     torch.save({"format": FORMAT, **state}, buffer)
@@ -31,7 +30,7 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """What `save_checkpoint` wrote; nothing in the file is executed, and nothing in it grows beyond its size."""
+    """Return what `save_checkpoint` wrote; nothing in the file is executed, or grows beyond the file's size."""
     try:
         with zipfile.ZipFile(path) as file:
             _require_plain(file, path.stat().st_size)
@@ -51,7 +50,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _require_plain(file: zipfile.ZipFile, size: int) -> None:
-    """Entries that are stored as they are: a packed one may unpack to anything."""
+    """Raise unless all entries are stored as they are: a packed one may unpack to anything."""
     entries = file.infolist()
     packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
     if packed or sum(entry.file_size for entry in entries) > size:
@@ -60,18 +59,18 @@ def _require_plain(file: zipfile.ZipFile, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """A network as the bytes of a safetensors file; `digest` is that of its tensors and metadata."""
+    """The bytes of a safetensors file that holds a network; `digest` is that of its tensors and metadata."""
 
     content: bytes
     digest: str
 
     def write(self, path: Path) -> None:
-        """To `path`, atomically."""
+        """Write the file to `path`, atomically."""
         write_atomically(path, lambda to: to.write_bytes(self.content))
 
 
 def pack_weights(net: nn.Module, metadata: Mapping[str, Any]) -> PackedWeights:
-    """The network's state as safetensors, with what it is in the metadata, and a digest that tells a damaged file."""
+    """Return the network's state as safetensors, with `metadata` and a digest by which a damaged file is known."""
     safetensors = _safetensors()
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
     digest = _digest(tensors, metadata)
@@ -81,7 +80,7 @@ def pack_weights(net: nn.Module, metadata: Mapping[str, Any]) -> PackedWeights:
 
 
 def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
-    """sha256 of metadata, names, dtypes, shapes and bytes."""
+    """Return the sha256 of metadata, names, dtypes, shapes and bytes."""
     heads = [[name, str(tensor.dtype), list(tensor.shape)] for name, tensor in sorted(tensors.items())]
     summed = hashlib.sha256(json.dumps([metadata, heads], sort_keys=True).encode())
     for _, tensor in sorted(tensors.items()):
@@ -95,7 +94,7 @@ def load_weights(path: Path, net: nn.Module) -> None:
     require_shapes(path, {name: tuple(tensor.shape) for name, tensor in own.items()}, whole=True)
     with _opened(path) as file:
         tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = _told(file)
+        metadata = _read_metadata(file)
     # a file of an earlier version has no digest
     if (digest := metadata.pop("sha256", None)) is not None and digest != _digest(tensors, metadata):
         raise ValueError(f"{path} is damaged: its content does not have the checksum that it was written with")
@@ -106,7 +105,7 @@ def load_weights(path: Path, net: nn.Module) -> None:
 
 
 def require_shapes(path: Path, wanted: Mapping[str, tuple[int, ...]], *, whole: bool) -> None:
-    """The file's tensors have these shapes, by its header alone; with `whole` there are no others."""
+    """Raise unless the file's header has tensors of these shapes; with `whole` it must have no others."""
     with _opened(path) as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     missing = wanted.keys() ^ shapes.keys() if whole else wanted.keys() - shapes.keys()
@@ -121,44 +120,44 @@ def require_shapes(path: Path, wanted: Mapping[str, tuple[int, ...]], *, whole: 
 
 @dataclass(frozen=True, slots=True)
 class WeightsInfo:
-    """What the metadata of a best.safetensors says: of which epoch, how accurate that was, and of what."""
+    """The metadata of a best.safetensors: its epoch, how accurate that was, and what it was trained with."""
 
     path: Path
-    told: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of the network."""
-        shape = self.told.get("input_shape")
+        """The shape of the network's input."""
+        shape = self.metadata.get("input_shape")
         if not isinstance(shape, list) or not 0 < len(shape) < 9 or not all(_whole(size, 2**24) for size in shape):
             raise self._lacks("the shape of the network's input")
         return tuple(shape)
 
     @property
     def accuracy(self) -> float:
-        """By which the epoch was chosen."""
-        accuracy = self.told.get("accuracy")
+        """The accuracy by which the epoch was chosen."""
+        accuracy = self.metadata.get("accuracy")
         if not isinstance(accuracy, float) or not 0 <= accuracy <= 1:
             raise self._lacks("the network's accuracy")
         return accuracy
 
     @property
     def epoch(self) -> int:
-        """That was chosen; the first is 1."""
-        epoch = self.told.get("epoch")
+        """The epoch that was chosen; the first is 1."""
+        epoch = self.metadata.get("epoch")
         if not isinstance(epoch, int) or not _whole(epoch, 2**62):
             raise self._lacks("the epoch")
         return epoch
 
     @property
     def digest(self) -> str | None:
-        """Of the content; None in a file of an earlier version."""
-        digest = self.told.get("sha256")
+        """The digest of the content; None in a file of an earlier version."""
+        digest = self.metadata.get("sha256")
         return digest if isinstance(digest, str) else None
 
     def recorded(self, kind: Literal["settings", "samples"], what: str) -> str | None:
-        """A digest of what the network was trained with; None in a file of an earlier version."""
-        digests = self.told.get(kind)
+        """Return the digest of what the network was trained with; None in a file of an earlier version."""
+        digests = self.metadata.get(kind)
         return digests.get(what) if isinstance(digests, dict) else None
 
     def _lacks(self, what: str) -> ValueError:
@@ -170,9 +169,9 @@ def _whole(value: object, below: int) -> bool:
 
 
 def weights_info(path: Path) -> WeightsInfo:
-    """What the file says of itself; no tensor is read."""
+    """Return what the file says of itself; no tensor is read."""
     with _opened(path) as file:
-        return WeightsInfo(path, _told(file))
+        return WeightsInfo(path, _read_metadata(file))
 
 
 @contextmanager
@@ -189,12 +188,12 @@ def _opened(path: Path) -> Iterator[Any]:
         raise ValueError(f"{path} is not a safetensors file, or is damaged: {_line(error)}") from None
 
 
-def _told(file: Any) -> dict[str, Any]:
+def _read_metadata(file: Any) -> dict[str, Any]:
     text = (file.metadata() or {}).get("bitspike", "null")
     if len(text) > MOST_METADATA:
         raise ValueError(f"its metadata has {len(text)} characters, more than {MOST_METADATA}")
-    told = json.loads(text)
-    return told if isinstance(told, dict) else {}
+    metadata = json.loads(text)
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _safetensors() -> Any:

@@ -1,4 +1,4 @@
-"""How a network is trained. Every field can be set from a TOML file or with --set."""
+"""The settings of training. Every field can be set from a TOML file or with --set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Above0 = Annotated[Real, Field(gt=0, le=1e37)]  # float32 has room for it
 
 
 class TrainConfig(Config):
-    """Optimizer, schedule, clips, stopping, protocol, and what a run keeps."""
+    """Optimizer, learning rate, tricks, loss, protocol, stopping, and what a run keeps."""
 
     epochs: Positive = 500
     batch: Positive = 128  # samples an iteration, over all processes
@@ -26,13 +26,15 @@ class TrainConfig(Config):
     schedule: Literal["cosine", "constant", "decay"] = "constant"  # given a half_period, cosine
     half_period: Positive | None = None  # cosine only: iterations from lr down to 0; then it rises again
     warmup: Rate = 0.0  # decay: share of all iterations in which lr rises from 0, before it falls to 0
+
+    # tricks: each is a file in train/tricks, and asked for by a value that is not none or 0
     grad_clip: Above0 | None = None  # norm over all parameters
     weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
     latent_clip: Above0 | None = None  # latent weights of binary synapses, after the optimizer's step
     harden: Annotated[Real, Field(ge=0, le=1)] = 0.0  # share of all iterations in which layer 1 becomes one bit
-
     shift: Annotated[Whole, Field(ge=0, le=1000)] = 0  # images: moved by up to so many pixels each way while training
     contrast: Rate = 0.0  # images: times 1 - this to 1 + this, while training
+    recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0  # training samples for evaluations' batch norm; 0: none
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
     correct: Real = 0.8  # count: share of steps in which the right class should fire, and the others
@@ -46,7 +48,6 @@ class TrainConfig(Config):
     patience: Positive | None = None  # stop after so many epochs without a better accuracy
     evaluate_theta: Literal["current", "final"] = "current"  # thresholds of an evaluation between epochs
     evaluate_batch: Positive | None = None  # samples at once; none: 256, on a GPU 2048 images
-    recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0  # training samples for evaluations' batch norm; 0: none
 
     precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
     on_dead: Literal["warn", "stop"] = "warn"

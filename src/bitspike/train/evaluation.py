@@ -1,4 +1,4 @@
-"""How well a network does on a set of samples, and how its neurons fire there."""
+"""Evaluation: how well a network does on a set of samples, and how its neurons fire there."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from bitspike.train.world import World
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Over a whole set: mean loss, share right, for each neuron layer the share of neurons that never fired and the
-    spikes of a sample; and the share of samples for which no output neuron fired, which have no answer."""
+    """What a network does on a whole set: mean loss, and the share of samples that are right.
+
+    `dead` is the share of neurons that never fired, and `spikes` the mean spikes of a sample, of each neuron layer.
+    `unanswered` is the share of samples for which no output neuron fired: they have no answer.
+    """
 
     loss: float
     accuracy: float
@@ -31,14 +34,14 @@ class Evaluation:
 
 
 def evaluation_batch(asked: int | None, samples: Samples) -> int:
-    """Samples at once: as asked, or what keeps a GPU busy with images, or what fits a small memory."""
+    """Return how many samples to evaluate at once: as asked, or as many as keep a GPU busy or fit a small memory."""
     if asked is not None:
         return asked
     return 2048 if isinstance(samples, Images) and samples.labels.is_cuda else 256
 
 
 def fired(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Which neurons fired for any sample, `[...]`, and how many spikes there were, in float64; counts `[B, ...]`."""
+    """Return which neurons fired for any sample, `[...]`, and the sum of all spikes in float64; counts `[B, ...]`."""
     alive = counts.amax(0) > 0 if len(counts) else torch.zeros_like(counts.sum(0), dtype=torch.bool)
     return alive, counts.double().sum()
 
@@ -53,7 +56,7 @@ def evaluate(
     world: World = World(),  # noqa: B008
     on_batch: Callable[[], object] = lambda: None,
 ) -> Evaluation:
-    """`net` in evaluation mode on all samples, in order; with several processes, each takes its share."""
+    """Evaluate `net`, in evaluation mode, on all samples in order; with several processes, each takes its share."""
     device = samples.labels.device
     weight = next(net.parameters())
     back = evaluation_mode(net)

@@ -1,4 +1,4 @@
-"""A run that cannot come to anything is told so: which layer, since when, and what to try."""
+"""Signs that a run cannot come to anything: which layer, since when, and what to try."""
 
 from __future__ import annotations
 

@@ -189,4 +189,4 @@ class Iteration:
         self.optimizer.step()
         for trick in self.tricks:
             trick.after_update()
-        self.plan.write_thresholds()
+        self.plan.write_values()

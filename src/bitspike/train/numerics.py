@@ -1,4 +1,4 @@
-"""The arithmetic of a run: which precision, and that the same run gives the same numbers again."""
+"""The arithmetic of a run: its precision, and what makes the same run give the same numbers again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def threads_for(neuron_steps: int) -> Iterator[None]:
 
 @contextmanager
 def reproducible(precision: Precision) -> Iterator[None]:
-    """Deterministic algorithms, float32 as said, and PyTorch's settings and random state put back afterwards."""
+    """Use deterministic algorithms, and tf32 only if asked for; put PyTorch's settings and random state back after."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
     if precision == "bf16":
         avoid_broken_amx()
@@ -81,21 +81,21 @@ def avoid_broken_amx(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
 
 
 def _survives_bf16() -> bool:
-    """Whether a process lives through a bf16 product."""
+    """Tell whether a process lives through a bf16 product."""
     product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
     return subprocess.run([sys.executable, "-c", product], capture_output=True, check=False).returncode == 0
 
 
 def dtype_of(precision: Precision) -> torch.dtype:
-    """Of weights and inputs."""
+    """Return the dtype of weights and inputs."""
     return torch.float64 if precision == "float64" else torch.float32
 
 
 def cast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Autocast of synapses to bf16, where asked for."""
+    """Return a context that casts synapses to bf16, where that is asked for."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 def as_input(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """In the network's dtype; event counts stay bytes, which the network takes as they are."""
+    """Return `x` in the network's dtype; event counts stay bytes, which the network takes as they are."""
     return x if x.dtype == torch.uint8 else x.to(dtype)

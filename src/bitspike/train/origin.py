@@ -1,4 +1,4 @@
-"""What a run is made of, as its files remember it: settings and samples, by digests."""
+"""The settings and samples that a run is made of, as its files remember them: by digests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`samples` are the digests of the "train" and "test" samples, `where(split)` names them and their file.
+    """Digests of the settings and samples that a run is made of.
 
+    `samples` are the digests of the "train" and "test" samples; `where(split)` names them and their file.
     `settings` are the digests of the whole "experiment" and of the "network" alone; `identity_before` is the identity
     as checkpoints without `samples` know it.
     """

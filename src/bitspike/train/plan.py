@@ -1,4 +1,4 @@
-"""What an epoch's iterations take from the host, on the device at once: rows, dropout keys, rates, thresholds."""
+"""All that an epoch's iterations need from the host, sent to the device at once."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from torch import Tensor
 
 
 class Plan:
-    """A table with a line of 64-bit words an iteration, and the line of now, read through views of it.
+    """A table on the device with one line of 64-bit words for each iteration, and views of the current line.
 
     `next()` fetches the line at the cursor and moves on, all on the device: in a CUDA graph each replay takes the next.
     The views stay the same memory for good: `rows [batch]` of the samples, `key` of dropout, `step`, `lr` (float32, as
-    torch's fused optimizers read it) and `values`, a number for each of `thresholds` in its own dtype.
+    torch's fused optimizers read it) and `values`, a number for each of `targets`: thresholds, and numbers of tricks.
     """
 
-    def __init__(self, iterations: int, batch: int, thresholds: Sequence[Tensor], device: torch.device) -> None:
+    def __init__(self, iterations: int, batch: int, targets: Sequence[Tensor], device: torch.device) -> None:
         self.iterations, self.batch = iterations, batch
-        self.thresholds = list(thresholds)
-        self._dtype = self.thresholds[0].dtype
-        width = batch + 3 + len(self.thresholds)
+        self.targets = list(targets)
+        self._dtype = self.targets[0].dtype
+        width = batch + 3 + len(self.targets)
         self._table = torch.zeros(iterations, width, dtype=torch.int64, device=device)
         self._cursor = torch.zeros(1, dtype=torch.int64, device=device)
         self._line = torch.zeros(1, width, dtype=torch.int64, device=device)
@@ -41,7 +41,7 @@ class Plan:
         values: Sequence[Sequence[float]],
         keys: Sequence[int] | None = None,
     ) -> None:
-        """An epoch: all its rows in order; for each iteration its step, rate, thresholds after it, and key."""
+        """Send an epoch: all its rows in order; for each iteration its step, rate, key, and numbers to set after it."""
         table = torch.zeros_like(self._table, device="cpu")
         padded = rows.new_zeros(self.iterations * self.batch)
         padded[: len(rows)] = rows
@@ -63,11 +63,11 @@ class Plan:
         torch.index_select(self._table, 0, self._cursor, out=self._line)
         self._cursor.add_(1)
 
-    def write_thresholds(self) -> None:
-        """The line's thresholds into the network."""
-        torch._foreach_copy_(self.thresholds, self.values)
+    def write_values(self) -> None:
+        """Copy the line's numbers into their tensors: thresholds in the network, and what tricks asked for."""
+        torch._foreach_copy_(self.targets, self.values)
 
 
 def _as(words: Tensor, dtype: torch.dtype) -> Tensor:
-    """A number in each 64-bit word `[..., N]`; a smaller one takes its first bytes."""
+    """Return views of the numbers in 64-bit words `[..., N]`; a smaller number takes a word's first bytes."""
     return words.view(dtype)[..., :: 8 // dtype.itemsize]

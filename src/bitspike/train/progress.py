@@ -1,4 +1,4 @@
-"""Where a run is, and who is told how it goes."""
+"""Where a run is, and the callbacks that are told how it goes."""
 
 from __future__ import annotations
 

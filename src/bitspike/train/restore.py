@@ -1,4 +1,4 @@
-"""From a checkpoint to a run: nothing in it is believed before it fits the run that it is to go on with."""
+"""Checks of a checkpoint: nothing in it is used before it fits the run that goes on with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOMENTS = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"}
 
 
 def require_alike(name: str, saved: object, own: Tensor) -> Tensor:
-    """The saved tensor, of the own one's dtype and shape."""
+    """Return the saved tensor; raise unless it has the dtype and shape of `own`."""
     if not isinstance(saved, Tensor):
         raise ValueError(f"{name} must be a tensor, but is a {type(saved).__name__}")
     if (saved.shape, saved.dtype, saved.layout) != (own.shape, own.dtype, torch.strided):
@@ -28,16 +28,16 @@ def require_alike(name: str, saved: object, own: Tensor) -> Tensor:
 
 
 def require_state(name: str, saved: object, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The saved tensors, one for each of the own."""
+    """Return the saved tensors; raise unless there is one for each of `own`, of its dtype and shape."""
     if not isinstance(saved, dict) or saved.keys() != own.keys():
         raise ValueError(f"{name} must hold {', '.join(own)}")
     return {key: require_alike(f"{name}.{key}", saved[key], tensor) for key, tensor in own.items()}
 
 
 def require_optimizer(saved: object, parameters: Sequence[Tensor], step: int) -> dict[str, Any]:
-    """The saved moments, each of its parameter's shape, after at most `step` iterations.
+    """Return the saved optimizer; raise unless its moments fit the parameters, after at most `step` iterations.
 
-    `parameters` in the order of the optimizer's groups.
+    `parameters` are in the order of the optimizer's groups.
     """
     known = saved if isinstance(saved, dict) else {}
     state, groups = known.get("state"), known.get("param_groups")
@@ -66,7 +66,7 @@ def _require_kept(where: str, name: str, value: object, parameter: Tensor, step:
 
 
 def progress_from(saved: object, iterations: int, layers: int, chosen_on: str) -> Progress:
-    """Where the run was; all its counts must agree with each other, at so many iterations an epoch."""
+    """Return where the run was; raise unless all counts agree, at so many iterations an epoch."""
     if not isinstance(saved, dict):
         raise ValueError("progress must be a table")
     progress = Progress(**saved)
@@ -113,7 +113,7 @@ def _number(value: object) -> bool:
 
 
 def require_silent(saved: object, names: Sequence[str]) -> Mapping[str, Any]:
-    """Which layers were silent since when: whole numbers by layer, and the layers that were reported."""
+    """Return the saved state of `SilentLayers`; raise unless it holds whole numbers and names of these layers."""
     known = saved if isinstance(saved, dict) else {}
     for key in ("since", "streak"):
         table = known.get(key)

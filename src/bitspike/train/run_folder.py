@@ -25,7 +25,7 @@ _SEAL = "results_sha256"
 
 
 def sealed(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """With a digest of its results, by which one that was changed is known."""
+    """Return the summary with a digest of its results, by which one that was changed is known."""
     return {**summary, _SEAL: _results_digest(summary)}
 
 
@@ -35,7 +35,7 @@ def _results_digest(summary: Mapping[str, Any]) -> str:
 
 
 class RunFolder:
-    """Where a run's files lie."""
+    """The paths of a run's files, and how its small ones are read and written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,29 +47,29 @@ class RunFolder:
         self.lock = path / ".lock"  # held while a process trains here
 
     def partial(self) -> list[Path]:
-        """What killed writes left: see `write_atomically`."""
+        """Return what killed writes left: see `write_atomically`."""
         files = (self.experiment, self.metrics, self.summary, self.best, self.last)
         return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
 
     def events(self) -> list[Path]:
-        """TensorBoard's files."""
+        """Return TensorBoard's files."""
         return list(self.path.glob("events.out.tfevents.*"))
 
     def rewrite_metrics(self, rows: Sequence[Row]) -> None:
-        """What a resumed run starts from: rows after its checkpoint are written again."""
+        """Write the rows that a resumed run starts from: those after its checkpoint are made again."""
         write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
 
     def add_metrics(self, row: Row) -> None:
-        """One line; a reader that comes in between sees all lines before it."""
+        """Append one line; a reader that comes in between sees all lines before it."""
         with explained(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """The run is complete."""
+        """Write summary.json: the run is complete."""
         write_text(self.summary, json.dumps(summary, indent=2) + "\n")
 
     def read_summary(self, *, sealed: bool = False) -> dict[str, Any] | None:
-        """What a complete run came to; None while it is not. `sealed`: results that were changed are refused."""
+        """Return a complete run's summary, None while it is not complete; with `sealed`, refuse changed results."""
         if not self.summary.is_file():
             return None
         try:
@@ -102,7 +102,7 @@ class Board:
         self.writer: SummaryWriter = SummaryWriter(str(folder), purge_step=step or None)
 
     def add(self, row: Row) -> None:
-        """The figures of one epoch over iterations."""
+        """Add the figures of one epoch, over iterations."""
         with explained(self.folder):
             self._add(row)
 
@@ -123,6 +123,6 @@ class Board:
 
 
 def trial_folders(path: Path) -> list[Path]:
-    """`trial-0`, `trial-1`, ... in a folder of trials, as far as they are there, in their order."""
+    """Return `trial-0`, `trial-1`, ... in a folder of trials, as far as they are there, in their order."""
     numbers = {each: each.name.removeprefix("trial-") for each in path.glob("trial-*")}
     return sorted((each for each, number in numbers.items() if number.isdecimal()), key=lambda each: int(numbers[each]))

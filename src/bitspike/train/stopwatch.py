@@ -9,7 +9,7 @@ import torch
 
 
 class Stopwatch:
-    """`with watch: ...` as often as wanted; `seconds()` is the sum. What is recorded in a CUDA graph is not timed."""
+    """Adds up the time of `with watch: ...` blocks; what a CUDA graph records is not timed."""
 
     def __init__(self, device: torch.device) -> None:
         self.on_gpu = device.type == "cuda"
@@ -35,7 +35,7 @@ class Stopwatch:
             self.total += time.perf_counter() - self.began
 
     def seconds(self) -> float:
-        """Waits for the GPU to be done with all of them."""
+        """Return the sum; wait for the GPU to be done with all blocks."""
         if self.on_gpu:
             torch.cuda.synchronize()
             self.total += sum(start.elapsed_time(end) for start, end in self.spans) / 1000

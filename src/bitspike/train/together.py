@@ -20,7 +20,7 @@ from bitspike.train.progress import Ending
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A trainer and the stream that all its iterations are on: autograd remembers it. None where there is no GPU."""
+    """A trainer, and the stream that all its iterations are on: autograd remembers it. None without a GPU."""
 
     trainer: Trainer
     stream: torch.cuda.Stream | None

@@ -16,7 +16,7 @@ from bitspike.nn.sharding import Shard
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over processes, forward and backward."""
+    """out = sum of x over processes; the gradient is the sum of gradients over processes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -32,46 +32,46 @@ class _Sum(torch.autograd.Function):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """This process among `size`."""
+    """The processes that train together: this one is number `rank` of `size`."""
 
     rank: int = 0
     size: int = 1
 
     @staticmethod
     def rank_here() -> int:
-        """This process's number as torchrun gave it, also where no group is joined."""
+        """Return this process's number as torchrun gave it, also where no group is joined."""
         return int(os.environ.get("RANK", "0"))
 
     @property
     def first(self) -> bool:
-        """The process that writes files and talks."""
+        """True in the process that writes files and prints."""
         return self.rank == 0
 
     def share(self, count: int) -> tuple[int, int]:
-        """Which of `count` things are this process's: shares differ by one at most."""
+        """Return start and stop of this process's share of `count` things; shares differ by one at most."""
         return self.rank * count // self.size, (self.rank + 1) * count // self.size
 
     def shard(self, count: int, rows: int = 1) -> Shard | None:
-        """This process's part of a batch of `count` samples, `rows` each; none where there is but one process."""
+        """Return this process's part of a batch of `count` samples, `rows` each; None for a single process."""
         if self.size == 1:
             return None
         start, stop = self.share(count)
         return Shard(start * rows, stop * rows, count * rows, _Sum.apply)
 
     def sum_(self, tensor: Tensor) -> Tensor:
-        """In place, over all processes."""
+        """Sum a tensor over all processes, in place."""
         if self.size > 1:
             dist.all_reduce(tensor)
         return tensor
 
     def max_(self, tensor: Tensor) -> Tensor:
-        """In place, over all processes."""
+        """Take the maximum of a tensor over all processes, in place."""
         if self.size > 1:
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return tensor
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """All gradients in one message: networks here have megabytes at most, so latency is what counts."""
+        """Sum all gradients in one message: networks here have megabytes at most, so latency is what counts."""
         if self.size == 1:
             return
         for p in parameters:
@@ -86,14 +86,14 @@ class World:
             at += grad.numel()
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """The processes that torchrun started, or this one alone."""
+    """Join the processes that torchrun started; without it, this one is alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World()

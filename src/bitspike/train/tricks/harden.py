@@ -33,8 +33,8 @@ class Harden(Trick):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        synapse = setup.net.layers[0].synapse
-        if not isinstance(synapse, BinaryConv2d | BinaryLinear) or not synapse.binary:
+        synapse = _first_binary_synapse(setup.net)
+        if synapse is None:
             raise ValueError("train.harden: the first layer's weights must be binary; set it to 0")
         self.end = setup.config.harden * setup.iterations
         size = STRIDES * setup.config.lr
@@ -48,7 +48,7 @@ class Harden(Trick):
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
         """Refuse a first layer of real weights, and samples that are no images."""
-        if net.layers[0].synapse.binary and isinstance(samples, Images):
+        if _first_binary_synapse(net) is not None and isinstance(samples, Images):
             return None
         return "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
 
@@ -59,3 +59,9 @@ class Harden(Trick):
     def values(self, step: int) -> list[float]:
         """Return start * RISE**(step / end), which rises evenly by factors; infinity from the end on."""
         return [self.start * RISE ** (step / self.end) if step < self.end else math.inf]
+
+
+def _first_binary_synapse(net: SpikingNetwork) -> BinaryConv2d | BinaryLinear | None:
+    """Return the first layer's synapse; None if its weights are not binary."""
+    synapse = net.layers[0].synapse
+    return synapse if isinstance(synapse, BinaryConv2d | BinaryLinear) and synapse.binary else None
