@@ -210,6 +210,7 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
 
 
 def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
+    """Return the experiment of `values` from `where`, with `settings`; an error names what it comes from."""
     before = [problem for problem in problems_of(Experiment, values) if problem.key not in REMOVED] if settings else []
     given: dict[str, str] = {}
     for setting in settings:

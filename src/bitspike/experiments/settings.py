@@ -63,6 +63,7 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
 
 
 def _require_field(key: str, setting: str, model: type[Config]) -> None:
+    """Raise unless the model has the field, and say which field or table was meant."""
     known = known_keys(model)
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
@@ -95,6 +96,7 @@ def blamed(problem: Problem, given: Mapping[str, str], before: Collection[Proble
 
 
 def _to_blame(problem: Problem, given: Mapping[str, str], before: Collection[Problem]) -> Sequence[str]:
+    """Return the settings of the problem's field; where fields do not go together, the settings that it names."""
     field = problem.key
     of_it = [setting for key, setting in given.items() if field == key or field.startswith(f"{key}.")]
     if of_it or problem in before:

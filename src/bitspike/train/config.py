@@ -16,45 +16,84 @@ class TrainConfig(Config):
     """Optimizer, learning rate, tricks, loss, protocol, stopping, and what a run keeps."""
 
     epochs: Positive = 500
-    batch: Positive = 128  # samples an iteration, over all processes
+    """The most epochs that a run takes."""
+    batch: Positive = 128
+    """The samples of one iteration, over all processes together."""
     optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    """The rule that changes the weights."""
     lr: Above0
-    betas: tuple[Rate, Rate] = (0.9, 0.999)  # adam, adamw
+    """The learning rate, from which `schedule` starts."""
+    betas: tuple[Rate, Rate] = (0.9, 0.999)
+    """The decays of the two averages that adam and adamw keep."""
     eps: Above0 = 1e-8
-    weight_decay: Annotated[Real, Field(ge=0, le=1e37)] | None = None  # adamw: weights lose lr times this a step; 0.01
-    momentum: Rate = 0.0  # sgd
-    schedule: Literal["cosine", "constant", "decay"] = "constant"  # given a half_period, cosine
-    half_period: Positive | None = None  # cosine only: iterations from lr down to 0; then it rises again
-    warmup: Rate = 0.0  # decay: share of all iterations in which lr rises from 0, before it falls to 0
+    """What adam and adamw add to the divisor."""
+    weight_decay: Annotated[Real, Field(ge=0, le=1e37)] | None = None
+    """With adamw, weights lose `lr` times this share of themselves in each iteration; without a value it is 0.01."""
+    momentum: Rate = 0.0
+    """The share of the last step that sgd takes again."""
+    schedule: Literal["cosine", "constant", "decay"] = "constant"
+    """The learning rate over time: `constant`; `cosine`, down to 0 in `half_period` and up again; `decay`, to 0 at
+    the end of all epochs. Where a `half_period` is given, the default is `cosine`.
+    """
+    half_period: Positive | None = None
+    """The iterations in which `cosine` takes the learning rate from `lr` to 0."""
+    warmup: Rate = 0.0
+    """With `decay`, the share of all iterations in which the learning rate rises from 0 to `lr` first."""
 
     # tricks: each is a file in train/tricks, and asked for by a value that is not none or 0
-    grad_clip: Above0 | None = None  # norm over all parameters
-    weight_clip: Above0 | None = None  # every parameter, before the optimizer's step
-    latent_clip: Above0 | None = None  # latent weights of binary synapses, after the optimizer's step
-    harden: Annotated[Real, Field(ge=0, le=1)] = 0.0  # share of all iterations in which layer 1 becomes one bit
-    shift: Annotated[Whole, Field(ge=0, le=1000)] = 0  # images: moved by up to so many pixels each way while training
-    contrast: Rate = 0.0  # images: times 1 - this to 1 + this, while training
-    recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0  # training samples for evaluations' batch norm; 0: none
+    grad_clip: Above0 | None = None
+    """The largest norm of the gradient of all parameters together; a larger one is scaled down."""
+    weight_clip: Above0 | None = None
+    """Every parameter is held within plus and minus this, before the optimizer's step."""
+    latent_clip: Above0 | None = None
+    """Latent weights of binary synapses are held within plus and minus this, after the optimizer's step."""
+    harden: Annotated[Real, Field(ge=0, le=1)] = 0.0
+    """The share of all iterations in which the first layer's weights turn from real numbers into single bits."""
+    shift: Annotated[Whole, Field(ge=0, le=1000)] = 0
+    """Training images are moved by up to so many pixels each way."""
+    contrast: Rate = 0.0
+    """Training images are multiplied by a number from 1 - this to 1 + this."""
+    recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0
+    """The training samples on which batch norm's statistics are measured again before each evaluation; 0: none."""
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
-    correct: Real = 0.8  # count: share of steps in which the right class should fire, and the others
+    """What is learnt: `count`, how often each class fires; `cross_entropy` of the spike rates; `trace`, a membrane over
+    time (the coding task).
+    """
+    correct: Real = 0.8
+    """With `count`, the share of time steps in which the right class should fire."""
     incorrect: Real = 0.2
-    logit_scale: Above0 = 10.0  # cross_entropy: logits are this times the spike rate
-    label_smoothing: Rate = 0.0  # cross_entropy: share of the target that all classes get alike
-    over_time: Literal["mean", "sum"] = "mean"  # trace: how the error is taken over time
+    """With `count`, the share of time steps in which each wrong class should fire."""
+    logit_scale: Above0 = 10.0
+    """With `cross_entropy`, logits are this times the spike rate."""
+    label_smoothing: Rate = 0.0
+    """With `cross_entropy`, the share of the target that is spread over all classes alike."""
+    over_time: Literal["mean", "sum"] = "mean"
+    """With `trace`, whether the error is averaged or summed over time."""
 
     protocol: Literal["holdout", "paper"] = "holdout"
-    choose: Literal["best", "last"] = "best"  # the epoch that counts: the most accurate, or the last
-    patience: Positive | None = None  # stop after so many epochs without a better accuracy
-    evaluate_theta: Literal["current", "final"] = "current"  # thresholds of an evaluation between epochs
-    evaluate_batch: Positive | None = None  # samples at once; none: 256, on a GPU 2048 images
+    """The samples that judge an epoch: `holdout` keeps some training samples for it, `paper` takes the test set."""
+    choose: Literal["best", "last"] = "best"
+    """The epoch whose network counts: the most accurate one, or the last."""
+    patience: Positive | None = None
+    """Stop after so many epochs without a better accuracy."""
+    evaluate_theta: Literal["current", "final"] = "current"
+    """The thresholds of evaluations: the `current` ones, or the `final` ones that training ends with."""
+    evaluate_batch: Positive | None = None
+    """The samples that are evaluated at once; without a value 256, or 2048 images on a GPU."""
 
     precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
+    """The arithmetic: `bf16` is for synapses only, everything else is float32 then."""
     on_dead: Literal["warn", "stop"] = "warn"
+    """What happens when a whole layer no longer fires."""
     on_nan: Literal["stop", "warn"] = "stop"
-    watch_every: Positive = 20  # iterations between looks at the spikes of a training batch
-    checkpoint_minutes: Above0 = 5.0  # within an epoch; one is written after each anyway
+    """What happens when a number is no longer finite."""
+    watch_every: Positive = 20
+    """The iterations between two looks at the spikes of a training batch."""
+    checkpoint_minutes: Above0 = 5.0
+    """The minutes between two checkpoints within an epoch; one is written after each epoch anyway."""
     tensorboard: Truth = True
+    """Write events for TensorBoard."""
 
     @model_validator(mode="before")
     @classmethod

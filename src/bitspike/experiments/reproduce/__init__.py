@@ -1,1 +1,1 @@
-"""The paper reproduced, one folder a table or figure."""
+"""The paper's results, made again: a folder for each table or figure; `tables/` is what its tables share."""

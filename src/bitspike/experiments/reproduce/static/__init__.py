@@ -1,1 +1,1 @@
-"""The MNIST and FashionMNIST table."""
+"""The paper's table of static data: MNIST and FashionMNIST."""

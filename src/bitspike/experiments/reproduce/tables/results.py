@@ -77,6 +77,7 @@ def read_results(table: PaperTable, out: Path) -> list[Result]:
 
 
 def _read_trials(folder: Path) -> list[Trial]:
+    """Return the complete trials in a cell's folder; raise if one of them cannot be read."""
     trials = []
     for path in trial_folders(folder):
         files = RunFolder(path)
@@ -88,6 +89,7 @@ def _read_trials(folder: Path) -> list[Trial]:
 
 
 def _read_rows(path: Path) -> list[Row]:
+    """Return the rows of metrics.jsonl, one for each epoch."""
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     except (ValueError, RecursionError) as error:
