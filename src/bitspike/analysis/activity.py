@@ -19,6 +19,13 @@ class LayerActivity:
 
     `dead` is the share of neurons that fired for no sample (they are in the first bin); `spikes` those of a neuron for
     a sample, on average.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.analysis.activity import layer_activity
+        >>> layer = layer_activity("layers.0.lif", torch.tensor([0.0, 0.0, 2.0, 6.0]), steps=10, bins=5)
+        >>> layer.neurons, layer.dead, layer.spikes
+        (4, 0.5, 2.0)
     """
 
     name: str
@@ -29,7 +36,15 @@ class LayerActivity:
 
 
 def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerActivity:
-    """Return a layer's activity from `counts`, the mean spikes of each neuron for a sample (0: it never fired)."""
+    """Return a layer's activity from `counts`, the mean spikes of each neuron for a sample (0: it never fired).
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.analysis.activity import layer_activity
+        >>> counts = torch.tensor([0.0, 0.0, 2.0, 6.0])  # spikes of four neurons for a sample, on average
+        >>> layer_activity("layers.0.lif", counts, steps=10, bins=5).histogram
+        [2, 1, 0, 1, 0]
+    """
     flat = counts.double().flatten().cpu()
     place = (flat * (bins / steps)).long().clamp(0, bins - 1)
     return LayerActivity(
@@ -43,7 +58,17 @@ def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerAct
 
 @torch.no_grad()
 def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: int, bins: int) -> list[LayerActivity]:
-    """Return the activity of every layer, in evaluation mode, over batches of inputs shown for `steps`."""
+    """Return the activity of every layer, in evaluation mode, over batches of inputs shown for `steps`.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> from bitspike.analysis.activity import measure_activity
+        >>> net = bitspike.build("20-10-5")
+        >>> layers = measure_activity(net, [torch.rand(50, 4, 20)], steps=50, bins=10)
+        >>> [(layer.name, layer.neurons, sum(layer.histogram)) for layer in layers]
+        [('layers.0.lif', 10, 10), ('layers.1.lif', 5, 5)]
+    """
     back = evaluation_mode(net)
     sums: list[Tensor] = []
     samples = 0

@@ -32,6 +32,16 @@ def time_first(batch: Sequence[tuple[Tensor, Any]]) -> tuple[Tensor, Any]:
 
     Samples of `Images` give `[B, C, H, W]`. A DataLoader collates `Images` and `Frames` so by itself; a dataset of
     one's own with sequences needs it, as PyTorch's default puts the batch first.
+
+    Examples:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> import bitspike
+        >>> sequences = TensorDataset(torch.zeros(6, 50, 20), torch.arange(6))  # [T, N] each
+        >>> loader = DataLoader(sequences, batch_size=3, collate_fn=bitspike.data.time_first)
+        >>> x, labels = next(iter(loader))
+        >>> x.shape, labels.tolist()
+        (torch.Size([50, 3, 20]), [0, 1, 2])
     """
     inputs, labels = zip(*batch, strict=True)
     shapes = sorted({tuple(each.shape) for each in inputs})

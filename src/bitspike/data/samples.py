@@ -15,7 +15,18 @@ from bitspike.ops.batches.scatter import put
 
 @dataclass(frozen=True, slots=True)
 class Images(Indexed):
-    """Images `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32, with `labels [N]` int64."""
+    """Images `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32, with `labels [N]` int64.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.data import Images
+        >>> samples = Images(torch.full((5, 1, 8, 8), 51, dtype=torch.uint8), torch.arange(5))
+        >>> x, labels = samples.batch(torch.tensor([4, 0]))
+        >>> x.shape, labels.tolist()
+        (torch.Size([2, 1, 8, 8]), [4, 0])
+        >>> round(x.max().item(), 4)  # bytes become numbers in [0, 1]
+        0.2
+    """
 
     values: Tensor
     labels: Tensor
@@ -74,6 +85,15 @@ class Frames(Indexed):
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
     `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events.
+
+    Examples:
+        >>> import bitspike
+        >>> samples = bitspike.data.load("coding").train
+        >>> type(samples).__name__, samples.steps, samples.shape
+        ('Frames', 100, (100,))
+        >>> x, label = samples[0]
+        >>> x.shape
+        torch.Size([100, 100])
     """
 
     index: Tensor
@@ -135,7 +155,7 @@ class Frames(Indexed):
     def _gathered(self, rows: Tensor) -> Tensor:
         """Make a batch of all samples at once, in uint8: on a GPU, so that the host need not wait."""
         if fused_on_gpu(rows.device):
-            from bitspike.ops.batches.scatter_triton import scatter_counts
+            from bitspike.ops.batches.triton import scatter_counts
         else:
             from bitspike.ops.batches.scatter import scatter_counts
         size = torch.Size(self.shape).numel()
@@ -174,7 +194,16 @@ def frames(
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set ready for training. `edition` says which files these are, where several exist."""
+    """A data set ready for training. `edition` says which files these are, where several exist.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.data import Dataset, Images
+        >>> train = Images(torch.zeros(6, 1, 8, 8), torch.arange(6) % 2)
+        >>> test = Images(torch.zeros(2, 1, 8, 8), torch.arange(2))
+        >>> Dataset("mine", "My images", classes=2, train=train, test=test)
+        Dataset('My images', 'published': 6 / 2 samples of (1, 8, 8), 2 classes)
+    """
 
     name: str
     title: str

@@ -14,7 +14,17 @@ from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
 
 @dataclass(frozen=True, slots=True)
 class NeuronLayer:
-    """The layer that a factory makes neurons for: `LIF(**layer.settings)` are its plain neurons."""
+    """The layer that a factory makes neurons for: `LIF(**layer.settings)` are its plain neurons.
+
+    Examples:
+        >>> import bitspike
+        >>> def my_neurons(layer: bitspike.nn.NeuronLayer) -> bitspike.LIF:
+        ...     return bitspike.LIF(**layer.settings | {"beta": 0.5 if layer.last else 0.75})
+        ...
+        >>> net = bitspike.build("20-10-5", neuron=my_neurons)
+        >>> [layer.lif.beta.item() for layer in net.layers]
+        [0.75, 0.5]
+    """
 
     index: int  # of the layer in the network, from 0
     last: bool
