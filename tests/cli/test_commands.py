@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from bitspike.experiments.assembly import choose_device
+from bitspike.experiments.assembly import pick_device
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import experiment, with_values
 from helpers.files import fake_mnist
@@ -137,7 +137,7 @@ def gpus(monkeypatch):
 )
 def test_the_device(name, count, environment, chosen, gpus):
     gpus(count, **environment)
-    assert str(choose_device(name)) == chosen
+    assert str(pick_device(name)) == chosen
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_device(name, count, environment, chosen, gpus):
 def test_a_wrong_device_says_which_there_are(name, count, environment, says, gpus):
     gpus(count, **environment)
     with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
-        choose_device(name)
+        pick_device(name)
 
 
 def test_every_command_takes_a_numbered_gpu(here, cli, gpus):

@@ -86,7 +86,7 @@ def train(
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
     spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is told at once
     tune_process()
-    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.folders import complete, resumable
     from bitspike.experiments.runs import train_run, train_trials
     from bitspike.train.world import World
@@ -96,8 +96,8 @@ def train(
     with telling(World.rank_here() == 0, spec) as told, catching_interrupts() as interrupted:
         told.runs = 1 if trials is None or together else max(trials - len(complete(out)), 1)
         told.greeting = f"nothing to resume in {out}: a new run starts" if fresh else ""
-        setting = Setting(
-            device=choose_device(device),
+        options = RunOptions(
+            device=pick_device(device),
             resume=resume,
             graph=graph.value,
             command=shlex.join(["bitspike", *sys.argv[1:]]),
@@ -106,9 +106,9 @@ def train(
             started=told.started,
         )
         if trials is None:
-            summary = train_run(spec, out, setting)
+            summary = train_run(spec, out, options)
         else:
-            summary = train_trials(spec, out, trials, setting, together=together)
+            summary = train_trials(spec, out, trials, options, together=together)
     if summary is None:
         if World.rank_here() == 0:
             say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
@@ -135,12 +135,12 @@ def evaluate(
 ) -> None:
     """The best network of a run on its test, validation or training samples."""
     tune_process()
-    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.saved import evaluate_run
 
     with bars() as begin:
-        setting = Setting(device=choose_device(device), progress=begin)
-        done = evaluate_run(run, split.value, setting, steps=steps)
+        options = RunOptions(device=pick_device(device), progress=begin)
+        done = evaluate_run(run, split.value, options, steps=steps)
     for warning in done.warnings:
         say(f"warning: {warning}")
     if as_json:

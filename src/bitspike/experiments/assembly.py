@@ -44,7 +44,7 @@ def _quiet(stage: str, steps: int) -> Callable[[], None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunOptions:
     """Where and how a run is made; nothing here changes its numbers but the device."""
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -57,7 +57,7 @@ class Setting:
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None
 
 
-def choose_device(name: str) -> torch.device:
+def pick_device(name: str) -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
     A process of torchrun takes a GPU of its own.
@@ -233,12 +233,12 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def origin(spec: Experiment, data: Dataset, setting: Setting) -> Origin:
+def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
     """Return what a run's files remember of what it was made of."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
         samples=samples_digests(data),
-        where=lambda split: samples_in_words(spec, split, setting.data_root),
+        where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
     )
 
