@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import bitspike.cli
-from bitspike.cli import reproduce
+from bitspike.cli import reproduce_coding
 from bitspike.cli.console import echo, echo_lines, say
 from bitspike.terminal import Label, draw, screen, table
 from bitspike.text import printable
@@ -203,7 +203,7 @@ CODING = {
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
 def test_the_demos_table_is_whole(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(columns))
-    reproduce._show_coding(CODING, Path("out"), animation=False)
+    reproduce_coding.show_coding(CODING, Path("out"), animation=False)
     out = capsys.readouterr().out
     assert "…" not in out
     for part in ("t=75", "t=68-76", "active", "97%", "188.6", "39,098"):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bitspike.experiments.assembly import choose_device
+from bitspike.experiments.assembly import pick_device
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def gpus(monkeypatch):
 )
 def test_the_device(name, count, environment, chosen, gpus):
     gpus(count, **environment)
-    assert str(choose_device(name)) == chosen
+    assert str(pick_device(name)) == chosen
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_device(name, count, environment, chosen, gpus):
 def test_a_wrong_device_says_which_there_are(name, count, environment, says, gpus):
     gpus(count, **environment)
     with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
-        choose_device(name)
+        pick_device(name)
 
 
 def test_every_command_takes_a_numbered_gpu(here, cli, gpus):

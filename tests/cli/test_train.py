@@ -298,7 +298,7 @@ def test_the_coding_presets_train_as_the_reproduction_does(variant, case, tmp_pa
     monkeypatch.setattr(loop.Trainer, "step", listening)
     changes = [f"seed={seed}", f"train.epochs={iterations}", "data.repeat=1", "train.tensorboard=false"]
     spec = with_values(preset(f"coding/{variant}"), changes)
-    runs.train_run(spec, tmp_path / "run", runs.Setting(started=same_weights))
+    runs.train_run(spec, tmp_path / "run", runs.RunOptions(started=same_weights))
     rows = metrics(tmp_path / "run")
     assert len(outputs) == iterations
     for k, (hidden, output) in enumerate(outputs):

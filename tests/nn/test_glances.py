@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import bitspike
-from bitspike.experiments.assembly import Setting, build_network, differences, identity
+from bitspike.experiments.assembly import RunOptions, build_network, differences, identity
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
@@ -187,13 +187,13 @@ def test_a_run_with_glances_is_another_experiment_and_comes_back_as_it_was(tmp_p
     assert identity(plain, data) != identity(looking, data)
     assert differences(plain, looking) == ["net.glances was 1, is 5"]
     assert build_network(looking, data.shape).glances == 5
-    done = train_run(looking, tmp_path / "run", Setting())
+    done = train_run(looking, tmp_path / "run", RunOptions())
     net = load_run(tmp_path / "run")
     assert net.glances == 5
-    assert evaluate_run(tmp_path / "run", "test", Setting()).result.accuracy == done["accuracy"]
-    assert evaluate_run(tmp_path / "run", "test", Setting(), steps=5).network.steps == 5
+    assert evaluate_run(tmp_path / "run", "test", RunOptions()).result.accuracy == done["accuracy"]
+    assert evaluate_run(tmp_path / "run", "test", RunOptions(), steps=5).network.steps == 5
     with pytest.raises(ValueError, match="multiple of the 5 glances, but are 7"):
-        evaluate_run(tmp_path / "run", "test", Setting(), steps=7)
+        evaluate_run(tmp_path / "run", "test", RunOptions(), steps=7)
 
 
 def test_events_are_not_looked_at_twice(tmp_path):
@@ -201,4 +201,4 @@ def test_events_are_not_looked_at_twice(tmp_path):
     np.savez(tmp_path / "spikes.npz", spikes=rng.random((20, 10, 1, 8, 8)) < 0.2, labels=np.arange(20) % 3)
     settings = (f"data.file={tmp_path / 'spikes.npz'}", "net.glances=5")
     with pytest.raises(ValueError, match=r"net.glances belongs to images, but .* holds none; set it to 1"):
-        train_run(spec_of(tmp_path, *settings), tmp_path / "run", Setting())
+        train_run(spec_of(tmp_path, *settings), tmp_path / "run", RunOptions())

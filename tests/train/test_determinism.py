@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import load_run
 from bitspike.experiments.schema import read_experiment, with_values
@@ -30,7 +30,7 @@ def experiment(folder, *settings):
 
 
 def train(folder, name, *settings, **setting):
-    return train_run(experiment(folder, *settings), folder / name, Setting(**setting))
+    return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
 def test_two_runs_are_equal_to_the_last_bit(tmp_path):
@@ -92,7 +92,7 @@ def test_another_seed_is_another_run(tmp_path):
 def test_what_is_left_can_be_run_again(tmp_path):
     """experiment.toml is complete: a run of it is the run it lies in."""
     train(tmp_path, "a", "train.lr=0.02", "seed=3")
-    train_run(read_experiment(tmp_path / "a" / "experiment.toml"), tmp_path / "b", Setting())
+    train_run(read_experiment(tmp_path / "a" / "experiment.toml"), tmp_path / "b", RunOptions())
     require_equal(tmp_path / "a", tmp_path / "b")
 
 

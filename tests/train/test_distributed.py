@@ -247,5 +247,5 @@ def test_trials_join_the_other_processes_once(tmp_path, monkeypatch):
     joins = []
     joined = made.joined
     monkeypatch.setattr(made, "joined", lambda device: (joins.append(device), joined(device))[1])
-    made.train_trials(spec, tmp_path / "trials", 2, made.Setting())
+    made.train_trials(spec, tmp_path / "trials", 2, made.RunOptions())
     assert len(joins) == 1

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bitspike.experiments.assembly import Setting, build_network, differences, identity
+from bitspike.experiments.assembly import RunOptions, build_network, differences, identity
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
@@ -38,7 +38,7 @@ def experiment(folder, *settings):
 
 
 def train(folder, name, *settings, **setting):
-    return train_run(experiment(folder, *settings), folder / name, Setting(**setting))
+    return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
 def interrupting(after):
@@ -86,8 +86,8 @@ def test_a_run_with_replays_stopped_and_resumed_is_the_run_without(tmp_path, as_
 
 def test_trials_together_are_trials_alone(tmp_path, as_on_a_gpu):
     spec = experiment(tmp_path)
-    train_trials(spec, tmp_path / "alone", 2, Setting(graph="off"))
-    train_trials(spec, tmp_path / "together", 2, Setting(), together=True)
+    train_trials(spec, tmp_path / "alone", 2, RunOptions(graph="off"))
+    train_trials(spec, tmp_path / "together", 2, RunOptions(), together=True)
     assert trial_summary(tmp_path / "together", 0)["graph"] is True
     require_equal_trials(tmp_path / "together", tmp_path / "alone", trials=2)
 
@@ -110,7 +110,7 @@ def test_two_processes_are_one(tmp_path):
 def test_what_was_judged_is_what_is_saved(tmp_path):
     """The weights with the statistics that were computed for them; both files hold them clipped."""
     summary = train(tmp_path, "run")
-    judged = evaluate_run(tmp_path / "run", "valid", Setting()).result
+    judged = evaluate_run(tmp_path / "run", "valid", RunOptions()).result
     row = runs.rows(tmp_path / "run")[summary["best_epoch"] - 1]
     assert (judged.loss, judged.accuracy) == (row["valid_loss"], row["valid_accuracy"])
     best, last = load_file(tmp_path / "run" / "best.safetensors"), runs.checkpoint(tmp_path / "run")
@@ -141,7 +141,7 @@ def test_contrast_is_for_training_alone(tmp_path):
     train(tmp_path, "without", "train.contrast=0")
     one, two = (runs.rows(tmp_path / name) for name in ("with", "without"))
     assert [row["train_loss"] for row in one] != [row["train_loss"] for row in two]
-    judged = evaluate_run(tmp_path / "with", "valid", Setting()).result
+    judged = evaluate_run(tmp_path / "with", "valid", RunOptions()).result
     assert judged.loss in [row["valid_loss"] for row in one]
 
 

@@ -13,7 +13,7 @@ import torch
 from bitspike import Relax, build
 from bitspike.data import Images
 from bitspike.data.samples import Frames, frames_from_dense
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.nn import SpikingNetwork
@@ -47,7 +47,7 @@ def experiment(folder, *settings):
 
 
 def train(folder, name, *settings, **setting):
-    return train_run(experiment(folder, *settings), folder / name, Setting(**setting))
+    return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
 # float32 holds the rate; torch's Adam divides a rate in a tensor in float32, so that only SGD is equal to the last bit

@@ -16,7 +16,7 @@ from bitspike.data.datasets import open_dataset
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.samples import Images, frames_from_dense
 from bitspike.experiments import summaries
-from bitspike.experiments.assembly import Setting, identity
+from bitspike.experiments.assembly import RunOptions, identity
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment
@@ -77,7 +77,7 @@ def whole(home):
     def run(choice, epochs):
         if (choice, epochs) not in made:
             made[choice, epochs] = home / f"whole-{choice}-{epochs}"
-            train_run(experiment(home, *CHOICES[choice], epochs=epochs), made[choice, epochs], Setting())
+            train_run(experiment(home, *CHOICES[choice], epochs=epochs), made[choice, epochs], RunOptions())
         return made[choice, epochs]
 
     return run
@@ -137,12 +137,12 @@ def test_a_run_stopped_between_two_writes_comes_to_the_same(
         else:
             stopped_at(broken, name, nth, moment)
         with pytest.raises(StopHere):
-            train_run(spec, out, Setting())
+            train_run(spec, out, RunOptions())
     # fewer epochs than a stopped write had reached: never the network of an epoch that is not in the run
     done = runs.checkpoint(out)["progress"]["epoch"] if (out / "last.ckpt").is_file() else 0
     for epochs in range(max(done, 1), EPOCHS + 1):
         copy = shutil.copytree(out, tmp_path / f"copy-{epochs}")
-        train_run(experiment(home, *CHOICES[choice], epochs=epochs), copy, Setting(resume=True))
+        train_run(experiment(home, *CHOICES[choice], epochs=epochs), copy, RunOptions(resume=True))
         assert results(copy) == undisturbed[epochs]
 
 
@@ -162,13 +162,13 @@ def test_a_full_disk_at_the_best_weights_and_then_fewer_epochs(home, whole, tmp_
     with monkeypatch.context() as broken:
         stopped_at(broken, "best.safetensors", 2, "before")
         with pytest.raises(StopHere):
-            train_run(experiment(home, "train.choose=last"), out, Setting())
+            train_run(experiment(home, "train.choose=last"), out, RunOptions())
     assert runs.checkpoint(out)["progress"]["epoch"] == 2
     copy = shutil.copytree(out, tmp_path / "copy")
-    train_run(experiment(home, "train.choose=last", epochs=1), out, Setting(resume=True))
+    train_run(experiment(home, "train.choose=last", epochs=1), out, RunOptions(resume=True))
     assert results(out) == results(whole("last", 1))
-    train_run(experiment(home, "train.choose=last"), out, Setting(resume=True))
-    train_run(experiment(home, "train.choose=last"), copy, Setting(resume=True))
+    train_run(experiment(home, "train.choose=last"), out, RunOptions(resume=True))
+    train_run(experiment(home, "train.choose=last"), copy, RunOptions(resume=True))
     assert results(out) == results(copy) == results(whole("last", EPOCHS))
 
 
@@ -184,9 +184,9 @@ def test_an_older_checkpoint_with_the_weights_of_a_later_epoch(home, whole, tmp_
     state["progress"]["best_epoch"] = 1
     torch.save(state, out / "last.ckpt")
     copy = shutil.copytree(out, tmp_path / "copy")
-    train_run(experiment(home, "train.choose=last", epochs=1), out, Setting(resume=True))
+    train_run(experiment(home, "train.choose=last", epochs=1), out, RunOptions(resume=True))
     assert results(out)[0] == results(whole("last", 1))[0]
-    train_run(experiment(home, "train.choose=last", epochs=2), copy, Setting(resume=True))
+    train_run(experiment(home, "train.choose=last", epochs=2), copy, RunOptions(resume=True))
     assert results(copy) == results(whole("last", 2))
 
 
@@ -197,7 +197,7 @@ def interrupted_after(iterations):
         asked.append(None)
         return len(asked) >= iterations
 
-    return Setting(listener=Listener(interrupted=interrupted))
+    return RunOptions(listener=Listener(interrupted=interrupted))
 
 
 def test_weights_that_cannot_be_made_again_are_refused(home, whole, tmp_path):
@@ -208,13 +208,13 @@ def test_weights_that_cannot_be_made_again_are_refused(home, whole, tmp_path):
     with pytest.raises(
         ValueError, match=r"is of epoch 1 or of another run, but the best in last\.ckpt is epoch 1; put"
     ):
-        train_run(experiment(home), out, Setting(resume=True))
+        train_run(experiment(home), out, RunOptions(resume=True))
     (out / "best.safetensors").unlink()
     with pytest.raises(ValueError, match=r"best\.safetensors is not there or damaged, but the best in last\.ckpt is"):
-        train_run(experiment(home), out, Setting(resume=True))
+        train_run(experiment(home), out, RunOptions(resume=True))
     assert (out / "metrics.jsonl").read_bytes() == before
     (out / "best.safetensors").write_bytes(best)
-    train_run(experiment(home), out, Setting(resume=True))
+    train_run(experiment(home), out, RunOptions(resume=True))
     assert results(out) == results(whole("best", EPOCHS))
 
 
@@ -224,7 +224,7 @@ def test_fewer_epochs_than_the_chosen_one_are_refused(home, whole, tmp_path):
     with pytest.raises(
         ValueError, match=r"has done 4 epochs, and the network of epoch 2, the chosen of the first 2, is no"
     ):
-        train_run(experiment(home, "train.choose=last", epochs=2), out, Setting(resume=True))
+        train_run(experiment(home, "train.choose=last", epochs=2), out, RunOptions(resume=True))
 
 
 def test_within_an_epoch_the_steps_of_whole_ones_are_told(home, whole, tmp_path):
@@ -232,9 +232,9 @@ def test_within_an_epoch_the_steps_of_whole_ones_are_told(home, whole, tmp_path)
     assert train_run(spec, out, interrupted_after(10)) is None
     progress = runs.checkpoint(out)["progress"]
     assert (progress["epoch"], progress["iteration"] > 0) == (1, True)
-    train_run(experiment(home, epochs=1), out, Setting(resume=True))
+    train_run(experiment(home, epochs=1), out, RunOptions(resume=True))
     assert results(out) == results(whole("best", 1))
-    train_run(spec, out, Setting(resume=True))
+    train_run(spec, out, RunOptions(resume=True))
     assert results(out) == results(whole("best", EPOCHS))
 
 
@@ -244,7 +244,7 @@ def test_a_lost_attempts_network_is_not_the_new_ones(home, whole, tmp_path, monk
     for name in ("last.ckpt", "summary.json"):
         (out / name).unlink()
     (out / "events.out.tfevents.1.old").write_bytes(b"")
-    stop = Setting(resume=True, listener=Listener(interrupted=lambda: True))
+    stop = RunOptions(resume=True, listener=Listener(interrupted=lambda: True))
     assert train_run(experiment(home), out, stop) is None
     assert not (out / "best.safetensors").exists()
     assert not list(out.glob("events*"))
@@ -254,7 +254,7 @@ def test_a_complete_run_without_its_checkpoint_is_not_overwritten(home, whole, t
     out = shutil.copytree(whole("best", 1), tmp_path / "run")
     (out / "last.ckpt").unlink()
     with pytest.raises(ValueError, match=r"is complete after 1 epochs and cannot go on, as its last\.ckpt is gone"):
-        train_run(experiment(home), out, Setting(resume=True))
+        train_run(experiment(home), out, RunOptions(resume=True))
     assert results(out) == results(whole("best", 1))
 
 
@@ -265,12 +265,12 @@ def test_a_complete_run_without_its_checkpoint_is_not_overwritten(home, whole, t
 @pytest.mark.parametrize("name", ["best.safetensors", "last.ckpt"])
 def test_trials_stopped_between_two_writes(name, together, home, tmp_path, monkeypatch):
     spec = experiment(home, epochs=2)
-    train_trials(spec, tmp_path / "whole", 2, Setting(), together=together)
+    train_trials(spec, tmp_path / "whole", 2, RunOptions(), together=together)
     with monkeypatch.context() as broken:
         stopped_at(broken, name, 3, "before")
         with pytest.raises(StopHere):
-            train_trials(spec, tmp_path / "run", 2, Setting(), together=together)
-    train_trials(spec, tmp_path / "run", 2, Setting(resume=True), together=together)
+            train_trials(spec, tmp_path / "run", 2, RunOptions(), together=together)
+    train_trials(spec, tmp_path / "run", 2, RunOptions(resume=True), together=together)
     for trial in ("trial-0", "trial-1"):
         assert results(tmp_path / "run" / trial) == results(tmp_path / "whole" / trial)
     one, two = (summary_of(tmp_path / each)["accuracies"] for each in ("run", "whole"))
@@ -280,20 +280,20 @@ def test_trials_stopped_between_two_writes(name, together, home, tmp_path, monke
 @pytest.mark.parametrize("together", [False, True])
 def test_interrupted_trials_have_no_old_summary(together, home, tmp_path):
     out = tmp_path / "run"
-    assert train_trials(experiment(home, epochs=1), out, 2, Setting(), together=together)
-    stop = Setting(resume=True, listener=Listener(interrupted=lambda: True))
+    assert train_trials(experiment(home, epochs=1), out, 2, RunOptions(), together=together)
+    stop = RunOptions(resume=True, listener=Listener(interrupted=lambda: True))
     assert train_trials(experiment(home, epochs=2), out, 2, stop, together=together) is None
     assert not (out / "summary.json").exists()
-    again = train_trials(experiment(home, epochs=2), out, 2, Setting(resume=True), together=together)
+    again = train_trials(experiment(home, epochs=2), out, 2, RunOptions(resume=True), together=together)
     assert summary_of(out)["accuracies"] == again["accuracies"]
 
 
 def test_trials_on_replaced_data_are_not_summed_up(home, tmp_path):
     runs.write_experiment(tmp_path)
-    assert train_trials(experiment(tmp_path, epochs=1), tmp_path / "run", 1, Setting())
+    assert train_trials(experiment(tmp_path, epochs=1), tmp_path / "run", 1, RunOptions())
     replace_sample(tmp_path / "own.npz")
     with pytest.raises(ValueError, match=r"trial-0 holds another experiment: it was made on sha256"):
-        train_trials(experiment(tmp_path, epochs=1), tmp_path / "run", 2, Setting(resume=True))
+        train_trials(experiment(tmp_path, epochs=1), tmp_path / "run", 2, RunOptions(resume=True))
     assert not (tmp_path / "run" / "trial-1").exists()  # told before another trial is trained
 
 
@@ -309,13 +309,13 @@ def replace_sample(path):
 
 def test_replaced_data_is_refused_by_name(tmp_path):
     runs.write_experiment(tmp_path)
-    train_run(experiment(tmp_path, epochs=1), tmp_path / "run", Setting())
+    train_run(experiment(tmp_path, epochs=1), tmp_path / "run", RunOptions())
     replace_sample(tmp_path / "own.npz")
     with pytest.raises(
         ValueError,
         match=r"last\.ckpt belongs to another experiment: the training samples \(.*own\.npz\) were replaced since",
     ):
-        train_run(experiment(tmp_path, epochs=2), tmp_path / "run", Setting(resume=True))
+        train_run(experiment(tmp_path, epochs=2), tmp_path / "run", RunOptions(resume=True))
 
 
 def write_shd(folder, seed):
@@ -352,17 +352,17 @@ def test_plain_files_of_a_known_set_are_known_by_what_they_hold(tmp_path):
     write_shd(tmp_path / "data" / "shd", 0)
     (tmp_path / "tiny.toml").write_text(SHD)
     root = tmp_path / "data"
-    train_run(experiment(tmp_path, epochs=1), tmp_path / "run", Setting(data_root=root))
+    train_run(experiment(tmp_path, epochs=1), tmp_path / "run", RunOptions(data_root=root))
     moved = shutil.move(root, tmp_path / "elsewhere")
-    train_run(experiment(tmp_path, epochs=2), tmp_path / "run", Setting(resume=True, data_root=moved))
-    assert evaluate_run(tmp_path / "run", "test", Setting(data_root=moved)).warnings == []
+    train_run(experiment(tmp_path, epochs=2), tmp_path / "run", RunOptions(resume=True, data_root=moved))
+    assert evaluate_run(tmp_path / "run", "test", RunOptions(data_root=moved)).warnings == []
     before = (moved / "shd" / "shd_train.h5").read_bytes()
     write_shd(moved / "shd", 1)
     (moved / "shd" / "shd_train.h5").write_bytes(before)
     with pytest.raises(ValueError, match=r"the test samples \(.*shd_test\.h5\) were replaced since the run began"):
-        train_run(experiment(tmp_path, epochs=3), tmp_path / "run", Setting(resume=True, data_root=moved))
-    assert evaluate_run(tmp_path / "run", "train", Setting(data_root=moved)).warnings == []
-    (warning,) = evaluate_run(tmp_path / "run", "test", Setting(data_root=moved)).warnings
+        train_run(experiment(tmp_path, epochs=3), tmp_path / "run", RunOptions(resume=True, data_root=moved))
+    assert evaluate_run(tmp_path / "run", "train", RunOptions(data_root=moved)).warnings == []
+    (warning,) = evaluate_run(tmp_path / "run", "test", RunOptions(data_root=moved)).warnings
     assert warning.startswith("the test samples (")
     assert warning.endswith(
         "shd_test.h5) were replaced since the run was made: this is not the accuracy on its own data"
@@ -372,15 +372,15 @@ def test_plain_files_of_a_known_set_are_known_by_what_they_hold(tmp_path):
 def test_data_that_only_moved_is_the_same(home, whole, tmp_path):
     out = shutil.copytree(whole("best", 1), tmp_path / "run")
     runs.write_experiment(tmp_path)  # the same content in another folder
-    train_run(experiment(tmp_path), out, Setting(resume=True))
+    train_run(experiment(tmp_path), out, RunOptions(resume=True))
     assert results(out) == results(whole("best", EPOCHS))
     complete = (out / "summary.json").read_bytes()
-    train_run(experiment(home), out, Setting(resume=True))
+    train_run(experiment(home), out, RunOptions(resume=True))
     assert (out / "summary.json").read_bytes() == complete
     replace_sample(tmp_path / "own.npz")
     other = shutil.copytree(whole("best", EPOCHS), tmp_path / "complete")
     with pytest.raises(ValueError, match=r"holds another experiment: it was made on sha256 .* hold sha256 "):
-        train_run(experiment(tmp_path), other, Setting(resume=True))
+        train_run(experiment(tmp_path), other, RunOptions(resume=True))
 
 
 def as_before(out, spec):
@@ -395,7 +395,7 @@ def as_before(out, spec):
 def test_a_checkpoint_of_an_earlier_version_goes_on_and_says_what_it_cannot_know(home, whole, tmp_path):
     out, notes = shutil.copytree(whole("best", 1), tmp_path / "run"), []
     as_before(out, experiment(home))
-    train_run(experiment(home), out, Setting(resume=True, listener=Listener(note=notes.append)))
+    train_run(experiment(home), out, RunOptions(resume=True, listener=Listener(note=notes.append)))
     assert notes == [
         f"{out / 'last.ckpt'} is of an earlier version and does not say what its samples held; "
         "they are taken to be the same"
@@ -476,7 +476,7 @@ def test_a_network_is_made_only_if_the_file_holds_it(notation, shape, recurrent,
     with pytest.raises(ValueError, match=r"best\.safetensors holds another network: layers\."):
         bitspike.load_run(folder)
     with pytest.raises(ValueError, match=r"best\.safetensors holds another network: layers\."):
-        evaluate_run(folder, "test", Setting(data_root=tmp_path))  # before any data is looked for
+        evaluate_run(folder, "test", RunOptions(data_root=tmp_path))  # before any data is looked for
 
 
 @pytest.mark.parametrize(
@@ -521,10 +521,10 @@ def test_an_experiment_that_was_changed_is_told(home, whole, tmp_path):
     ):
         bitspike.load_run(out)
     toml.write_text(text.replace("split_seed = 0", "split_seed = 1"))
-    (warning,) = evaluate_run(out, "test", Setting()).warnings
+    (warning,) = evaluate_run(out, "test", RunOptions()).warnings
     assert warning == f"{toml} was changed since the run was made: this may not be its accuracy"
     toml.write_text(text.replace("lr = 0.01", "lr = 0.01  # a comment"))
-    assert evaluate_run(out, "test", Setting()).warnings == []
+    assert evaluate_run(out, "test", RunOptions()).warnings == []
 
 
 # ---- Checkpoints made to harm
@@ -600,7 +600,7 @@ def test_a_checkpoint_made_to_harm_is_one_error(harm, state, home, whole, tmp_pa
     with pytest.raises(
         ValueError, match=r"last\.ckpt (does not fit this|is not a checkpoint|belongs to another)"
     ) as told:
-        train_run(experiment(home), out, Setting(resume=True))
+        train_run(experiment(home), out, RunOptions(resume=True))
     assert "\n" not in str(told.value)
 
 
@@ -630,7 +630,7 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(name, home, whole, tmp_pat
     drawn = random.Random(name)
     source, wanted = whole("best", 1), results(whole("best", 2))
     net = bitspike.load_run(source).state_dict()
-    judged = evaluate_run(source, "test", Setting()).result
+    judged = evaluate_run(source, "test", RunOptions()).result
     out, errors = tmp_path / "run", []
     for _ in range(FLIPS[name]):
         shutil.rmtree(out, ignore_errors=True)
@@ -639,8 +639,8 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(name, home, whole, tmp_pat
         for attempt in (
             lambda: _same_network(out, net),
             lambda: _same_figures(out, judged),
-            lambda: _same_summary(train_run(experiment(home, epochs=1), out, Setting(resume=True)), source),
-            lambda: _same_results(train_run(experiment(home, epochs=2), out, Setting(resume=True)), out, wanted),
+            lambda: _same_summary(train_run(experiment(home, epochs=1), out, RunOptions(resume=True)), source),
+            lambda: _same_results(train_run(experiment(home, epochs=2), out, RunOptions(resume=True)), out, wanted),
         ):
             try:
                 attempt()
@@ -656,7 +656,7 @@ def _same_network(out, wanted):
 
 
 def _same_figures(out, wanted):
-    found = evaluate_run(out, "test", Setting())
+    found = evaluate_run(out, "test", RunOptions())
     assert found.warnings or found.result == wanted
 
 
@@ -680,9 +680,9 @@ def test_trials_of_any_data_must_have_seen_the_same(home, tmp_path):
 
 def test_a_complete_run_whose_own_file_was_replaced_is_refused(tmp_path):
     spec, out = experiment(tmp_path, epochs=1), tmp_path / "run"
-    train_run(spec, out, Setting())
+    train_run(spec, out, RunOptions())
     notes = []
-    again = Setting(resume=True, listener=Listener(note=notes.append))
+    again = RunOptions(resume=True, listener=Listener(note=notes.append))
     assert train_run(spec, out, again)["epochs"] == 1
     held = dict(np.load(tmp_path / "own.npz"))
     np.savez(tmp_path / "own.npz", **(held | {"labels": np.roll(held["labels"], 1)}))
@@ -695,7 +695,7 @@ def test_a_complete_run_whose_own_file_was_replaced_is_refused(tmp_path):
 
 def test_a_complete_run_asked_for_fewer_epochs_says_how_many_it_took(tmp_path):
     out, notes = tmp_path / "run", []
-    train_run(experiment(tmp_path, epochs=2), out, Setting())
-    shown = Setting(resume=True, listener=Listener(note=notes.append))
+    train_run(experiment(tmp_path, epochs=2), out, RunOptions())
+    shown = RunOptions(resume=True, listener=Listener(note=notes.append))
     assert train_run(experiment(tmp_path, epochs=1), out, shown)["epochs"] == 2
     assert notes == [f"{out} is complete, after 2 epochs, and is shown as it is"]

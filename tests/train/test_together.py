@@ -15,7 +15,7 @@ from bitspike.bench import cases as cases_module
 from bitspike.bench.seeds import JointSteps, select_step_cases
 from bitspike.data import Images
 from bitspike.experiments import runs as experiment_runs
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_trials
 from bitspike.experiments.schema import read_experiment, with_values
@@ -59,7 +59,7 @@ def experiment(folder, *settings):
 
 
 def train(folder, name, *settings, trials=3, together=False, **setting):
-    return train_trials(experiment(folder, *settings), folder / name, trials, Setting(**setting), together=together)
+    return train_trials(experiment(folder, *settings), folder / name, trials, RunOptions(**setting), together=together)
 
 
 # ---- Whole runs
@@ -146,7 +146,7 @@ def test_the_data_is_there_once(tmp_path, monkeypatch):
 def test_each_seed_of_the_coding_task_has_its_own_data(tmp_path):
     spec = with_values(preset("coding/annealed"), ["train.epochs=2", "train.tensorboard=false"])
     for name, side_by_side in (("alone", False), ("together", True)):
-        train_trials(spec, tmp_path / name, 2, Setting(), together=side_by_side)
+        train_trials(spec, tmp_path / name, 2, RunOptions(), together=side_by_side)
     require_equal_trials(tmp_path / "together", tmp_path / "alone", trials=2)
 
 

@@ -46,12 +46,12 @@ def bench(
     from bitspike.bench.measure import Plan, Result, run
     from bitspike.bench.peers import absent, named
     from bitspike.bench.show import show
-    from bitspike.experiments.assembly import choose_device
+    from bitspike.experiments.assembly import pick_device
     from bitspike.files import write_text
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()  # threads wait as by default: peers are measured here too
-    chosen = choose_device(device)
+    chosen = pick_device(device)
     command = shlex.join(["bitspike", *sys.argv[1:]])
     if seeds is not None:
         _bench_seeds(case or [], seeds, chosen, seconds, command, out, as_json)

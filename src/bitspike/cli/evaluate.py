@@ -38,12 +38,12 @@ def evaluate(
 ) -> None:
     """Evaluate the best network of a run on its test, validation or training samples."""
     tune_process()
-    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.saved import evaluate_run
 
     with bars() as begin:
-        setting = Setting(device=choose_device(device), progress=begin)
-        done = evaluate_run(run, split.value, setting, steps=steps)
+        options = RunOptions(device=pick_device(device), progress=begin)
+        done = evaluate_run(run, split.value, options, steps=steps)
     for warning in done.warnings:
         say(f"warning: {warning}")
     if as_json:

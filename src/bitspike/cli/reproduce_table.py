@@ -25,7 +25,7 @@ from bitspike.terminal import draw, screen, table
 if TYPE_CHECKING:
     import torch
 
-    from bitspike.experiments.assembly import Setting
+    from bitspike.experiments.assembly import RunOptions
     from bitspike.experiments.reproduce.tables.plan import Cell
 
 
@@ -72,12 +72,12 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
     ) -> None:
         tune_process()
         from bitspike.analysis.traces import require_matplotlib
-        from bitspike.experiments.assembly import Setting, choose_device
+        from bitspike.experiments.assembly import RunOptions, pick_device
         from bitspike.experiments.reproduce.tables.plan import plan
         from bitspike.experiments.reproduce.tables.report import write_report
 
         require_matplotlib()
-        where, typed = choose_device(device), shlex.join(["bitspike", *sys.argv[1:]])
+        where, typed = pick_device(device), shlex.join(["bitspike", *sys.argv[1:]])
         if not report:
             cells = plan(
                 paper,
@@ -91,7 +91,7 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
             )
             _train(paper, cells, out, where, typed)
         with bars() as begin:
-            summary = write_report(paper, out, Setting(device=where, command=typed, progress=begin))
+            summary = write_report(paper, out, RunOptions(device=where, command=typed, progress=begin))
         echo_json(summary) if as_json else show_table(summary, out)
 
     command.__doc__ = (
@@ -113,16 +113,16 @@ def _chosen(choices: Any) -> list[Any]:
 
 def _train(paper: PaperTable, cells: Sequence["Cell"], out: Path, where: "torch.device", typed: str) -> None:
     """Train the cells and show their progress; end the program if it is interrupted."""
-    from bitspike.experiments.assembly import Setting
+    from bitspike.experiments.assembly import RunOptions
     from bitspike.experiments.reproduce.tables.training import train_table
 
     with catching_interrupts() as interrupted:
 
         @contextmanager
-        def options_for(cell: "Cell") -> Iterator["Setting"]:
+        def options_for(cell: "Cell") -> Iterator["RunOptions"]:
             with show_training(cell.spec) as shown:
                 shown.runs = cell.trials if where.type == "cpu" else 1  # on a GPU they are trained side by side
-                yield Setting(
+                yield RunOptions(
                     device=where,
                     command=typed,
                     listener=shown.listener(interrupted),

@@ -60,7 +60,7 @@ def train(
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
     spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is told at once
     tune_process()
-    from bitspike.experiments.assembly import Setting, choose_device
+    from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.folders import complete, resumable
     from bitspike.experiments.runs import train_run, train_trials
     from bitspike.train.world import World
@@ -70,8 +70,8 @@ def train(
     with show_training(spec, on_console=World.rank_here() == 0) as progress, catching_interrupts() as interrupted:
         progress.runs = 1 if trials is None or together else max(trials - len(complete(out)), 1)
         progress.greeting = f"nothing to resume in {out}: a new run starts" if fresh else ""
-        setting = Setting(
-            device=choose_device(device),
+        options = RunOptions(
+            device=pick_device(device),
             resume=resume,
             graph=graph.value,
             command=shlex.join(["bitspike", *sys.argv[1:]]),
@@ -80,9 +80,9 @@ def train(
             started=progress.started,
         )
         if trials is None:
-            summary = train_run(spec, out, setting)
+            summary = train_run(spec, out, options)
         else:
-            summary = train_trials(spec, out, trials, setting, together=together)
+            summary = train_trials(spec, out, trials, options, together=together)
     if summary is None:
         if World.rank_here() == 0:
             say(f"bitspike: interrupted; saved in {out}, add --resume to go on")

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bitspike.data.catalog import labels_are_times
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
 from bitspike.data.progress import Progress, silent
@@ -40,7 +41,7 @@ PATHS = ("data.file", "data.test_file")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RunOptions:
     """Where and how a run is made; nothing here changes its numbers but the device."""
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -53,7 +54,7 @@ class Setting:
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None
 
 
-def choose_device(name: str) -> torch.device:
+def pick_device(name: str) -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
     A process of torchrun takes a GPU of its own.
@@ -129,7 +130,7 @@ def iteration_work(spec: Experiment, data: Dataset) -> int:
 def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     """Raise unless the network's outputs, thresholds, loss and tricks fit the data, before anything trains."""
     spec.net.schedules(len(net.layers))
-    labels = "times" if spec.data.name == "coding" else "classes"
+    labels = "times" if labels_are_times(spec.data.name) else "classes"
     right = [name for name, loss in LOSSES.items() if loss.labels == labels]
     if spec.train.loss not in right:
         wanted = " or ".join(map(repr, right))
@@ -229,12 +230,12 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def origin(spec: Experiment, data: Dataset, setting: Setting) -> Origin:
+def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
     """Return what a run's files remember of what it was made of."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
         samples=samples_digests(data),
-        where=lambda split: samples_in_words(spec, split, setting.data_root),
+        where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.data.datasets import own_edition
-from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.saved import is_run
 from bitspike.experiments.schema import Experiment, as_toml, read_experiment
@@ -37,7 +37,7 @@ def locked_folder(folder: RunFolder, world: World) -> AbstractContextManager[Non
     return locked(folder.lock, busy) if world.first else nullcontext()
 
 
-def prepare_folder(spec: Experiment, folder: RunFolder, options: Setting, world: World) -> dict[str, Any] | None:
+def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, world: World) -> dict[str, Any] | None:
     """Make the folder ready for a run of `spec`; return the summary if that run is complete already.
 
     Raise a ValueError if the folder holds something else, or a run that `options` do not allow to go on with.

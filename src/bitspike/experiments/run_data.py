@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import Setting, Split, splits
+from bitspike.experiments.assembly import RunOptions, Split, splits
 from bitspike.experiments.schema import Experiment
 
 
@@ -18,7 +18,7 @@ class RunData:
     splits: Mapping[Split, Samples]
 
     @classmethod
-    def on_device(cls, spec: Experiment, dataset: Dataset, options: Setting) -> RunData:
+    def on_device(cls, spec: Experiment, dataset: Dataset, options: RunOptions) -> RunData:
         """Split the dataset as the experiment says, and copy the samples to the device."""
         return cls(dataset, {name: samples.to(options.device) for name, samples in splits(spec, dataset).items()})
 

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bitspike.data.catalog import drawn_from_seed
 from bitspike.data.datasets import open_dataset
 from bitspike.experiments.assembly import (
-    Setting,
+    RunOptions,
     build_network,
     check_fit,
     identity,
@@ -53,7 +54,7 @@ class _Job:
     trainer: Trainer
 
 
-def train_run(spec: Experiment, out: Path, options: Setting) -> Summary | None:
+def train_run(spec: Experiment, out: Path, options: RunOptions) -> Summary | None:
     """Train one network; return what summary.json holds, or None if it was interrupted and can be resumed."""
     with joined(options.device) as world:
         done = _train_group([_Run(spec, RunFolder(out), options.listener)], options, world)
@@ -61,7 +62,7 @@ def train_run(spec: Experiment, out: Path, options: Setting) -> Summary | None:
 
 
 def train_trials(
-    spec: Experiment, out: Path, trials: int, options: Setting, *, together: bool = False
+    spec: Experiment, out: Path, trials: int, options: RunOptions, *, together: bool = False
 ) -> Summary | None:
     """Train `trials` runs with seeds seed, seed + 1, ...; return best, mean and sample sigma of their accuracies.
 
@@ -98,7 +99,7 @@ def train_trials(
 
 
 def _train_group(
-    runs: Sequence[_Run], options: Setting, world: World, *, above: RunFolder | None = None, together: bool = False
+    runs: Sequence[_Run], options: RunOptions, world: World, *, above: RunFolder | None = None, together: bool = False
 ) -> list[Summary] | None:
     """Train the runs at the same time, or the only one; return their summaries, or None if they were interrupted.
 
@@ -142,13 +143,13 @@ def _train_group(
     return [done[run.folder.path] for run in runs] if len(done) == len(runs) else None
 
 
-def _make_job(run: _Run, options: Setting, world: World, other: RunData | None) -> _Job:
+def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | None) -> _Job:
     """Open the run's data, and build its network and its trainer.
 
     `other` is the data of another trial: all trials share one copy, unless the seed draws the samples.
     """
     spec = run.spec
-    shared = None if spec.data.name == "coding" else other
+    shared = None if drawn_from_seed(spec.data.name) else other
     dataset = (
         open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
         if shared is None
@@ -176,7 +177,7 @@ def _make_job(run: _Run, options: Setting, world: World, other: RunData | None) 
     return _Job(run, data, trainer)
 
 
-def _begin(job: _Job, options: Setting, world: World, above: RunFolder | None) -> None:
+def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None) -> None:
     """Write down what is trained, and tell the user; nothing is written before all is known to fit."""
     spec, folder = job.run.spec, job.run.folder
     write_experiment(spec, job.trainer, world, above)

@@ -11,7 +11,7 @@ import torch
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import (
-    Setting,
+    RunOptions,
     Split,
     build_network,
     iteration_work,
@@ -115,7 +115,7 @@ class Evaluated:
         }
 
 
-def evaluate_run(path: Path, split: Split, options: Setting, *, steps: int | None = None) -> Evaluated:
+def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | None = None) -> Evaluated:
     """Evaluate the best network of a run on one split of its data.
 
     `steps` is how long static inputs are shown, if not as long as in training.
@@ -142,7 +142,7 @@ def evaluate_run(path: Path, split: Split, options: Setting, *, steps: int | Non
     return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, options))
 
 
-def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: Setting) -> list[str]:
+def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
     """Return a warning if samples or settings are not those that the run was made with, as far as it says."""
     part = "test" if split == "test" else "train"
     info = weights_info(RunFolder(run).best)

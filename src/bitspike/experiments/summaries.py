@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bitspike.data.catalog import drawn_from_seed
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import SAME_NUMBERS, Setting, differences
+from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
@@ -26,7 +27,7 @@ def summarize_run(
     data: RunData,
     trainer: Trainer,
     ended: str,
-    options: Setting,
+    options: RunOptions,
     world: World,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def summarize_run(
     return summary
 
 
-def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: Setting, world: World) -> Evaluation:
+def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: RunOptions, world: World) -> Evaluation:
     """Evaluate the chosen epoch's network on the test samples, with the thresholds that it was chosen with."""
     trainer.load_best()
     batch = evaluation_batch(spec.train.evaluate_batch, test)
@@ -104,7 +105,7 @@ def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
     return own_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
 
 
-def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], options: Setting) -> dict[str, Any]:
+def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], options: RunOptions) -> dict[str, Any]:
     """Return best, mean and sample sigma of the accuracies of trials, from the summaries of all of them."""
     accuracies = [summary["accuracy"] for summary in done]
     known = [accuracy for accuracy in accuracies if accuracy is not None]  # a trial may end before its first epoch does
@@ -137,7 +138,7 @@ def require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], ou
 
     A run of an earlier version does not say what its samples held.
     """
-    if spec.data.name == "coding":  # its samples are drawn from the seed
+    if drawn_from_seed(spec.data.name):  # its samples are drawn from the seed
         return
     key = "samples_sha256"
     known = [(out, summary[key]) for out, summary in zip(outs, done, strict=True) if key in summary]

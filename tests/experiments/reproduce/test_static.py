@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from bitspike.cli import app, reproduce_table
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.reproduce.static.table import STATIC
 from bitspike.experiments.reproduce.tables import activity as activities
 from bitspike.experiments.reproduce.tables import plan as plans
@@ -223,7 +223,7 @@ def told(after=10**9):
 
     @contextmanager
     def told(cell):
-        yield Setting(listener=Listener(interrupted=interrupted))
+        yield RunOptions(listener=Listener(interrupted=interrupted))
 
     return told
 
@@ -276,8 +276,8 @@ def test_an_interrupt_between_cells_begins_no_other(there, tmp_path):
 def test_on_a_gpu_trials_are_trained_side_by_side(tmp_path, monkeypatch):
     asked = []
 
-    def trials(spec, out, trials, setting, *, together):
-        asked.append((setting.device.type, setting.resume, together))
+    def trials(spec, out, trials, options, *, together):
+        asked.append((options.device.type, options.resume, together))
         return {}
 
     monkeypatch.setattr(training, "train_trials", trials)
@@ -285,7 +285,7 @@ def test_on_a_gpu_trials_are_trained_side_by_side(tmp_path, monkeypatch):
 
         @contextmanager
         def told(cell, device=device):
-            yield Setting(device=torch.device(device))
+            yield RunOptions(device=torch.device(device))
 
         assert train_cells(one_cell(), tmp_path, told)
     assert asked == [("cpu", True, False), ("cuda", True, True)]
@@ -305,7 +305,7 @@ def test_holdout_is_reported_beside_paper(there, tmp_path, undrawn):
     assert held.trials[0].chosen_on == "valid"
     assert held.accuracies() == [100 * trial.summary["accuracy"] for trial in held.trials]
     assert held.trials[0].accuracies() == [100 * row["valid_accuracy"] for row in held.trials[0].rows]
-    summary = reports.write_report(STATIC, tmp_path, Setting())
+    summary = reports.write_report(STATIC, tmp_path, RunOptions())
     assert list(summary["cells"]) == ["paper", "holdout"]
     assert "| holdout | mnist/annealed |" in (tmp_path / "table.md").read_text()
 
@@ -343,7 +343,7 @@ def test_a_report_alone_needs_something_to_report(tmp_path, cli):
 
 def test_a_folder_without_complete_trials_has_no_report(tmp_path):
     with pytest.raises(ValueError, match="no complete trial"):
-        reports.write_report(STATIC, tmp_path, Setting())
+        reports.write_report(STATIC, tmp_path, RunOptions())
 
 
 # ---- Spikes of the best network
@@ -368,7 +368,7 @@ def test_activity_is_measured_again_for_other_weights_or_a_damaged_file(there, t
 
     def once_more():
         (found,) = read_results(STATIC, tmp_path)
-        return activities.activity_of(found, Setting())
+        return activities.activity_of(found, RunOptions())
 
     first = once_more()
     assert measured == []
@@ -392,7 +392,7 @@ def test_an_ablation_that_differs_in_more_says_so(there, tmp_path, undrawn):
     out = shutil.copytree(there, tmp_path / "out")
     path = out / "paper/mnist/moving/trial-0/experiment.toml"
     path.write_text(path.read_text().replace("lr = 0.00997", "lr = 0.5"))
-    found = reports.write_report(STATIC, out, Setting())["ablations"]["paper"]["mnist"]
+    found = reports.write_report(STATIC, out, RunOptions())["ablations"]["paper"]["mnist"]
     assert found["moving"]["also"] == ["train.lr was 0.00997, is 0.5"]
     assert found["pooled"]["also"] == []
     assert "**and also** train.lr was 0.00997, is 0.5" in (out / "table.md").read_text()
@@ -413,6 +413,6 @@ def test_trials_of_other_lengths_are_told(there, tmp_path, undrawn):
     out = shutil.copytree(there, tmp_path / "out")
     path = out / "paper/mnist/annealed/trial-1/summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "epochs": 9, "unlike_preset": ["something"]}))
-    summary = reports.write_report(STATIC, out, Setting())
+    summary = reports.write_report(STATIC, out, RunOptions())
     assert "something" in summary["cells"]["paper"]["mnist"]["annealed"]["unlike_preset"]
     assert "- paper mnist/annealed: trials of 2-9 epochs are averaged" in (out / "table.md").read_text()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.data.samples import Images
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import with_values
@@ -115,5 +115,5 @@ def test_the_kernel_is_the_definition(jitter):
 def test_what_holds_no_images_is_refused(tmp_path, setting):
     spec = with_values(preset("coding/annealed"), [setting])
     with pytest.raises(ValueError, match=rf"{setting.partition('=')[0]} belongs to images, but .* holds none"):
-        train_run(spec, tmp_path / "run", Setting())
+        train_run(spec, tmp_path / "run", RunOptions())
     assert not (tmp_path / "run").exists()

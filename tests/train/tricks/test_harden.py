@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bitspike import BinaryConv2d, BinaryLinear, binarize, build
 from bitspike.data import Images
-from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.ops import soften
@@ -153,7 +153,7 @@ def test_every_iteration_has_its_hardness_and_evaluations_have_signs(tmp_path, m
 
     monkeypatch.setattr(Trainer, "note_iteration", watching)
     monkeypatch.setattr(BinaryConv2d, "forward", forward)
-    train_run(experiment(tmp_path), tmp_path / "run", Setting())
+    train_run(experiment(tmp_path), tmp_path / "run", RunOptions())
     assert len(seen) == 12
     for step, after, harden in seen:  # written for the next iteration
         assert after == pytest.approx(harden.values(step + 1)[0])
@@ -171,7 +171,7 @@ def test_a_hard_layer_comes_to_rest_and_the_others_go_on(tmp_path, monkeypatch):
         noted(self, observed)
 
     monkeypatch.setattr(Trainer, "note_iteration", watching)
-    train_run(experiment(tmp_path), tmp_path / "run", Setting())
+    train_run(experiment(tmp_path), tmp_path / "run", RunOptions())
     assert all(first > 0 for first, *_ in grads[:8])
     assert all(first == 0 for first, *_ in grads[8:])
     assert all(max(rest) > 0 for _, *rest in grads)
@@ -180,11 +180,11 @@ def test_a_hard_layer_comes_to_rest_and_the_others_go_on(tmp_path, monkeypatch):
 def test_epochs_decide_the_hardness_and_are_not_free(tmp_path):
     spec = experiment(tmp_path, "train.schedule=constant")
     stop = Listener(interrupted=lambda: True)
-    assert train_run(spec, tmp_path / "run", Setting(listener=stop)) is None
+    assert train_run(spec, tmp_path / "run", RunOptions(listener=stop)) is None
     longer = with_values(spec, ["train.epochs=3"])
     assert differences(spec, longer) == ["train.epochs was 2, is 3 (train.harden ends with it)"]
     with pytest.raises(ValueError, match=r"train\.epochs was 2, is 3 \(train\.harden ends with it\)"):
-        train_run(longer, tmp_path / "run", Setting(resume=True))
+        train_run(longer, tmp_path / "run", RunOptions(resume=True))
 
 
 @pytest.mark.parametrize("setting", ["train.harden=1.1", "train.harden=-0.1"])
@@ -195,5 +195,5 @@ def test_a_share_is_asked_for(tmp_path, setting):
 
 def test_a_network_without_binary_weights_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"train\.harden is for a first layer of binary weights on images"):
-        train_run(experiment(tmp_path, "net.binary=false"), tmp_path / "run", Setting())
+        train_run(experiment(tmp_path, "net.binary=false"), tmp_path / "run", RunOptions())
     assert not (tmp_path / "run").exists()

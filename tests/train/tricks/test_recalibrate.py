@@ -8,7 +8,7 @@ import torch
 from bitspike import SpikingNetwork, build
 from bitspike.data import Images
 from bitspike.data.samples import frames_from_dense
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
@@ -176,7 +176,7 @@ def test_an_average_without_statistics_is_refused():
 def train(folder, name, *settings):
     spec = read_experiment(runs.write_experiment(folder))
     spec = with_values(spec, ["train.epochs=3", "train.tensorboard=false", *settings])
-    return train_run(spec, folder / name, Setting())
+    return train_run(spec, folder / name, RunOptions())
 
 
 @pytest.mark.parametrize("norm", ["step", "shared"])
@@ -196,7 +196,7 @@ def test_no_number_of_training_changes(tmp_path, norm):
 def test_the_best_weights_carry_the_statistics_they_were_judged_with(tmp_path):
     settings = ("train.recalibrate=20", "train.evaluate_batch=7", "train.evaluate_theta=final")
     summary = train(tmp_path, "run", *settings)
-    judged = evaluate_run(tmp_path / "run", "valid", Setting())
+    judged = evaluate_run(tmp_path / "run", "valid", RunOptions())
     row = runs.rows(tmp_path / "run")[summary["best_epoch"] - 1]
     assert (judged.result.loss, judged.result.accuracy) == (row["valid_loss"], row["valid_accuracy"])
     net = load_run(tmp_path / "run")

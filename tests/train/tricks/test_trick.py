@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from bitspike.data import Images
-from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
@@ -90,7 +90,7 @@ def experiment(folder, *settings):
 
 
 def train(folder, name, *settings, **setting):
-    return train_run(experiment(folder, *settings), folder / name, Setting(**setting))
+    return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
 def interrupting(after):
@@ -140,7 +140,7 @@ def test_epochs_count_where_it_lasts_for_all_of_them(tmp_path, toy):
 def test_it_says_what_it_does_not_fit(tmp_path, toy):
     spec = preset("coding/annealed")
     with pytest.raises(ValueError, match="a toy is for images, but Temporal coding holds none"):
-        train_run(spec, tmp_path / "run", Setting())
+        train_run(spec, tmp_path / "run", RunOptions())
     assert not (tmp_path / "run").exists()
 
 

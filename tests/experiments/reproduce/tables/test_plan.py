@@ -7,7 +7,7 @@ import typer
 
 from bitspike.cli import app
 from bitspike.cli.reproduce_table import table_command
-from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.presets import VARIANTS, preset, preset_names
 from bitspike.experiments.reproduce.catalog import TABLES
 from bitspike.experiments.reproduce.static.table import STATIC
@@ -137,5 +137,5 @@ def test_another_table_needs_tasks_only(tmp_path):
     cells = plans.plan(temporal, ablations=True)
     assert [f"{cell.task}/{cell.name}" for cell in cells] == [f"{t}/{v}" for t in ("dvs128", "shd") for v in VARIANTS]
     with pytest.raises(ValueError, match=r"reproduce temporal: .* holds no complete trial"):
-        write_report(temporal, tmp_path, Setting())
+        write_report(temporal, tmp_path, RunOptions())
     assert table_command(temporal).__doc__.startswith("The DVS128 and SHD table: train every cell")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bitspike.analysis.activity import LayerActivity, as_layer, measure_activity
 from bitspike.data.datasets import open_dataset
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.reproduce.tables.results import Result, Trial
 from bitspike.experiments.saved import load_run
 from bitspike.files import digest, write_text
@@ -36,7 +36,7 @@ class Activity:
     layers: list[LayerActivity]
 
 
-def activity_of(result: Result, options: Setting) -> Activity | None:
+def activity_of(result: Result, options: RunOptions) -> Activity | None:
     """Return the activity of the cell's best trial, as kept or measured now; None where there is no network."""
     best = result.best_trial()
     if best is None:
@@ -63,7 +63,7 @@ def _read(path: Path) -> Activity | None:
         return None
 
 
-def _measure(trial: Trial, weights: str, options: Setting) -> Activity:
+def _measure(trial: Trial, weights: str, options: RunOptions) -> Activity:
     """Run the trial's best network on the first test samples."""
     spec = trial.spec
     data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)

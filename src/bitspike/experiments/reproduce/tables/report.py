@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.analysis.static_figures import draw_curves, draw_spikes
-from bitspike.experiments.assembly import Setting
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.reproduce.tables.activity import Activity, activity_of
 from bitspike.experiments.reproduce.tables.effects import distinct, effects
@@ -24,7 +24,7 @@ from bitspike.files import write_text
 FILES = ("summary.json", "table.md", "curves.png", "spikes.png")  # to look at; curves.json is to draw with
 
 
-def write_report(table: PaperTable, out: Path, options: Setting) -> dict[str, Any]:
+def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str, Any]:
     """Write summary.json, table.md, curves and spikes of all complete trials in `out`; return the summary."""
     results = {(each.protocol, each.task, each.name): each for each in read_results(table, out)}
     if not results:

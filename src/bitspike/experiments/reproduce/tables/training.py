@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bitspike.experiments.assembly import Setting, differences
+from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.reproduce.tables.plan import Cell
 from bitspike.experiments.reproduce.tables.report import write_report
 from bitspike.experiments.reproduce.tables.results import read_results
@@ -19,7 +19,10 @@ from bitspike.experiments.schema import Experiment, read_experiment
 
 
 def train_table(
-    table: PaperTable, cells: Sequence[Cell], out: Path, options_for: Callable[[Cell], AbstractContextManager[Setting]]
+    table: PaperTable,
+    cells: Sequence[Cell],
+    out: Path,
+    options_for: Callable[[Cell], AbstractContextManager[RunOptions]],
 ) -> bool:
     """Train the cells that are not complete, and write the report again after each; return False if interrupted.
 
@@ -35,8 +38,8 @@ def train_table(
 def train_cells(
     cells: Sequence[Cell],
     out: Path,
-    options_for: Callable[[Cell], AbstractContextManager[Setting]],
-    after: Callable[[Setting], object] = lambda options: None,
+    options_for: Callable[[Cell], AbstractContextManager[RunOptions]],
+    after: Callable[[RunOptions], object] = lambda options: None,
 ) -> bool:
     """Train the cells that are not complete, in order; return False if interrupted. The same call goes on then.
 
@@ -71,7 +74,7 @@ def require_same_experiments(cells: Sequence[Cell], out: Path) -> None:
                 )
 
 
-def _noting(options: Setting, begun: list[Path]) -> Callable[..., object]:
+def _noting(options: RunOptions, begun: list[Path]) -> Callable[..., object]:
     """Return what is called when a run starts: it adds the run's folder to `begun`, and tells the user."""
 
     def started(spec: Experiment, data: Any, net: Any, out: Path) -> None:
