@@ -68,7 +68,11 @@ def train(folder, name, *settings, trials=3, together=False, **setting):
     ("settings", "full"),  # iterations of whole batches in two epochs
     [
         (("net.dropout=0.4", "train.watch_every=1"), 2 * 5),
-        (("train.optimizer=sgd", "train.momentum=0.9", "net.norm=shared", "train.evaluate_theta=final"), 2 * 5),
+        pytest.param(
+            ("train.optimizer=sgd", "train.momentum=0.9", "net.norm=shared", "train.evaluate_theta=final"),
+            2 * 5,
+            marks=pytest.mark.slow,
+        ),
         (("train.precision=float64", "net.recurrent=true", "net.norm=none", "train.protocol=paper"), 2 * 6),
     ],
 )
