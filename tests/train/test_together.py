@@ -106,7 +106,7 @@ def interrupting(after):
     return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
 
 
-@pytest.mark.parametrize("after", [3, 20])
+@pytest.mark.parametrize("after", [pytest.param(3, marks=pytest.mark.slow), 20])
 def test_an_interrupted_run_goes_on_as_if_never_stopped(tmp_path, way, recording, after):
     """6 iterations an epoch of 3 trials: the first is asked once in between, so that places differ."""
     train(tmp_path, "alone")
