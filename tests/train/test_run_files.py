@@ -624,7 +624,13 @@ def flipped(content, drawn):
     return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
 
 
-@pytest.mark.parametrize("name", FLIPS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("best.safetensors", "metrics.jsonl") else name
+        for name in FLIPS
+    ],
+)
 def test_a_flipped_bit_is_an_error_or_changes_nothing(name, home, whole, tmp_path):
     """In any file of a run: resumed, taken for complete, evaluated and loaded."""
     drawn = random.Random(name)

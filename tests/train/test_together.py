@@ -69,7 +69,11 @@ def train(folder, name, *settings, trials=3, together=False, **setting):
     ("settings", "full"),  # iterations of whole batches in two epochs
     [
         (("net.dropout=0.4", "train.watch_every=1"), 2 * 5),
-        (("train.optimizer=sgd", "train.momentum=0.9", "net.norm=shared", "train.evaluate_theta=final"), 2 * 5),
+        pytest.param(
+            ("train.optimizer=sgd", "train.momentum=0.9", "net.norm=shared", "train.evaluate_theta=final"),
+            2 * 5,
+            marks=pytest.mark.slow,
+        ),
         (("train.precision=float64", "net.recurrent=true", "net.norm=none", "train.protocol=paper"), 2 * 6),
     ],
 )
@@ -103,7 +107,7 @@ def interrupting(after):
     return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
 
 
-@pytest.mark.parametrize("after", [3, 20])
+@pytest.mark.parametrize("after", [pytest.param(3, marks=pytest.mark.slow), 20])
 def test_an_interrupted_run_goes_on_as_if_never_stopped(tmp_path, way, recording, after):
     """6 iterations an epoch of 3 trials: the first is asked once in between, so that places differ."""
     train(tmp_path, "alone")
