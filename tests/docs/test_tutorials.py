@@ -85,6 +85,7 @@ def test_there_are_five_tutorials():
     assert [page.name[0] for page in PAGES] == list("12345")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_tutorial_runs_as_it_stands(page, tmp_path):
     for module in NEEDS.findall(page.read_text(encoding="utf-8")):
