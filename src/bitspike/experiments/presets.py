@@ -17,12 +17,12 @@ from bitspike.experiments.schema import Experiment, experiment, read_experiment,
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's
-OURS = {"mnist": ("best", "quick"), "fashion": ("best",)}
 DATA = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # what an experiment's `data.file` may be, or people take for it
 
 
-def _variants(task: str) -> tuple[str, ...]:
-    return (*VARIANTS, *OURS.get(task, ()))
+def _variants(task: str) -> list[str]:
+    """Return the variants of a task: every table of its file but `common`."""
+    return [name for name, value in _tables(task).items() if isinstance(value, dict) and name != "common"]
 
 
 def preset_names() -> list[str]:
