@@ -92,9 +92,10 @@ class Block(nn.Module):
         """Return the current of a real convolution with its first pool, and 1; None where the modules must run."""
         conv, pool = self.synapse, self.pools[0] if len(self.pools) else None
         size = None if pool is None else plain.average_size(pool)
-        if size is None or plain.changed(conv, BinaryConv2d) or conv.binary or torch.is_autocast_enabled(x.device.type):
+        if size is None or plain.changed(conv, BinaryConv2d) or not isinstance(conv, BinaryConv2d):
             return None
-        assert isinstance(conv, BinaryConv2d)
+        if conv.binary or torch.is_autocast_enabled(x.device.type):
+            return None
         fits = all(n >= k + size - 1 for n, k in zip(x.shape[-2:], conv.kernel_size, strict=True))
         if plain.unlike_convolution(conv) or x.dim() not in (4, 5) or x.shape[-3] != conv.in_channels:
             return None

@@ -91,9 +91,8 @@ def changed_dropout(dropout: nn.Module) -> str | None:
 
 def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:
     """Return why neurons are not LIF with one threshold for all that nobody trains and numbers that `lif` takes."""
-    if reason := changed(lif, LIF):
+    if (reason := changed(lif, LIF)) or not isinstance(lif, LIF):
         return reason
-    assert isinstance(lif, LIF)
     if lif.adaptation is not None:
         return "has adaptive neurons"
     if type(lif.slope) not in (int, float) or not 0 < lif.slope < math.inf or lif.surrogate not in GRADS:
@@ -119,9 +118,8 @@ def unlike_convolution(conv: BinaryConv2d) -> str | None:
 
 def average_size(pool: nn.Module) -> int | None:
     """Return the size of a plain pool, an average of squares next to each other; None for any other, or with hooks."""
-    if changed(pool, nn.AvgPool2d):
+    if changed(pool, nn.AvgPool2d) or not isinstance(pool, nn.AvgPool2d):
         return None
-    assert isinstance(pool, nn.AvgPool2d)
     size = pool.kernel_size
     if not isinstance(size, int) or pool.ceil_mode or pool.divisor_override is not None:
         return None
