@@ -58,7 +58,11 @@ def summarize_run(
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "unanswered": result.unanswered if result else None,
         "theta": trainer.annealing.thresholds(),
-        "samples": {"train": len(trainer.samples), trainer.chosen_on: len(trainer.chooser), "test": len(data.test)},
+        "samples": {
+            "train": len(trainer.samples),
+            trainer.chosen_on: len(trainer.selection_samples),
+            "test": len(data.test),
+        },
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,

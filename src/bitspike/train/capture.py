@@ -1,4 +1,4 @@
-"""A step that touches only device memory, as one launch: a CUDA graph records it once and replays it from then on."""
+"""CUDA graphs: a step that uses only device memory is recorded once, and then replayed as one launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Graph(Protocol):
-    """A recorder of a body: `record` executes nothing, `replay` executes the recording."""
+    """An interface for recorders: `record` notes what a function launches, `replay` executes it."""
 
     def record(self, body: Callable[[], T]) -> T: ...
 
@@ -21,7 +21,7 @@ class Graph(Protocol):
 
 
 class CudaGraph:
-    """A CUDA graph recorded on `stream`; the memory that its body takes stays its own as long as it lives."""
+    """A CUDA graph that is recorded on `stream`; it keeps the memory of the recorded work as long as it lives."""
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
         self._stream = stream
@@ -69,7 +69,7 @@ class CudaGraph:
 
 
 class Captured(Generic[T]):
-    """A body that is called from Python the first `warmup` times, and then recorded and replayed.
+    """A function `body` that runs from Python in the first `warmup` calls, and is then recorded and replayed.
 
     Each call returns what `body` returned.
 
@@ -102,7 +102,7 @@ class Captured(Generic[T]):
 
     @property
     def recorded(self) -> bool:
-        """True if calls are replays now."""
+        """True if a call now replays the recording."""
         return self._replay is not None
 
     def __call__(self) -> T:
@@ -115,7 +115,7 @@ class Captured(Generic[T]):
         return self.plainly(self._body)
 
     def plainly(self, body: Callable[[], T]) -> T:
-        """Call `body` from Python, in order with the calls before and after: it may have another size of batch."""
+        """Call `body` from Python, in order with the other calls; use it for a batch of another size."""
         with _in_turn(self._stream):
             return body()
 
@@ -131,7 +131,7 @@ class Captured(Generic[T]):
 
 @contextmanager
 def _in_turn(stream: torch.cuda.Stream | None) -> Iterator[None]:
-    """Work on `stream`, after all that is queued on the current one, and before all that will be."""
+    """Run the block on `stream`: after the work that the current stream has queued, before what it will queue."""
     if stream is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Losses: spike counts to meet (the paper's) or as logits; a membrane trace for coding."""
+"""Losses: on spike counts with a target (the paper's), on counts as logits, and on a membrane trace."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float
 
 
 def spike_count(spikes: Tensor) -> Tensor:
-    """Return the spikes over time `[B, C]`, in float32 at least, which holds every whole number that occurs."""
+    """Return the spikes summed over time, `[B, C]`, in at least float32, which holds every count exactly."""
     return spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
 
 

@@ -66,7 +66,7 @@ def _require_kept(where: str, name: str, value: object, parameter: Tensor, step:
 
 
 def progress_from(saved: object, iterations: int, layers: int, chosen_on: str) -> Progress:
-    """Return where the run was; raise unless all counts agree, at so many iterations an epoch."""
+    """Return the saved progress; raise unless all counts agree, with `iterations` in an epoch."""
     if not isinstance(saved, dict):
         raise ValueError("progress must be a table")
     progress = Progress(**saved)

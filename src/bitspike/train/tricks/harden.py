@@ -1,4 +1,4 @@
-"""The first layer's way from real weights to one bit.
+"""A trick that takes the first layer from real weights to one-bit weights during training.
 
 A first layer has few weights, and each reaches every neuron: the sign's straight-through gradient finds poor filters.
 Soft weights have a true gradient. They harden while the layers behind them learn, which then go on with what they are.
@@ -47,7 +47,7 @@ class Harden(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Refuse a first layer of real weights, and samples that are no images."""
+        """Return a refusal for a first layer of real weights, and for samples that are not images."""
         if _first_binary_synapse(net) is not None and isinstance(samples, Images):
             return None
         return "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
@@ -57,7 +57,7 @@ class Harden(Trick):
         return [self.hardness]
 
     def values(self, step: int) -> list[float]:
-        """Return start * RISE**(step / end), which rises evenly by factors; infinity from the end on."""
+        """Return start * RISE**(step / end), and infinity from `end` on."""
         return [self.start * RISE ** (step / self.end) if step < self.end else math.inf]
 
 

@@ -1,4 +1,4 @@
-"""Batch norm's running statistics computed anew for the weights of now, instead of averaged over weights that moved."""
+"""A trick that measures batch norm's statistics with the current weights, not as an average over past weights."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recalibrate(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Refuse a network without batch norm."""
+        """Return a refusal for a network without batch norm."""
         if _norms(net):
             return None
         return (
@@ -46,7 +46,7 @@ class Recalibrate(Trick):
         )
 
     def before_evaluation(self) -> None:
-        """Measure the statistics for the weights of now."""
+        """Measure the statistics with the current weights."""
         setup = self.setup
         recalibrate(setup.net, setup.samples, setup.config.recalibrate, seed=setup.seed)
 
@@ -98,7 +98,7 @@ def _minibatch(samples: Samples) -> int:
 
 
 def _share(moves: int) -> float:
-    """Return 1 - (1 - m)**moves: the sum of the weights that so many moves from 0 give to what they saw."""
+    """1 - (1 - m)**moves: the total weight of all values in a running average that starts at 0 and moves so often."""
     return -math.expm1(moves * math.log1p(-MOMENTUM))
 
 
