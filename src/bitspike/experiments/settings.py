@@ -1,4 +1,4 @@
-"""`--set key=value`: parse a setting, put it in place of a field, and tell which setting a mistake comes from."""
+"""The option `--set key=value`: parse settings, apply them to fields, and find the setting that causes an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse_setting(setting: str) -> tuple[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return what a TOML file would hold; a word needs no quotes here, and `none` is no value."""
+    """Return the value that a TOML file would hold; a word needs no quotes here, and `none` means no value."""
     if text.lower() == "none":
         return None
     try:
@@ -63,7 +63,7 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
 
 
 def _require_field(key: str, setting: str, model: type[Config]) -> None:
-    """Raise unless the model has the field, and say which field or table was meant."""
+    """Raise unless the model has the field; the error names the field or table that was probably meant."""
     known = known_keys(model)
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
@@ -77,7 +77,7 @@ def _require_field(key: str, setting: str, model: type[Config]) -> None:
 
 
 def _mark_source(values: Mapping[str, Any], key: str) -> None:
-    """Write into `sources` that a value was set by hand: it is no longer its source's."""
+    """Note in `sources` that a value was set by hand and no longer comes from its source."""
     sources = values.get("sources")
     if not isinstance(sources, dict):
         return
@@ -87,7 +87,7 @@ def _mark_source(values: Mapping[str, Any], key: str) -> None:
 
 
 def blamed(problem: Problem, given: Mapping[str, str], before: Collection[Problem]) -> str:
-    """Return `--set ...` with the settings that a problem comes from, or "" if it comes from none of them.
+    """Return `--set ...` with the settings that cause a problem, or "" if none of them does.
 
     `given` holds the settings by their keys. `before` are the problems that there were without any of them.
     """
@@ -96,7 +96,7 @@ def blamed(problem: Problem, given: Mapping[str, str], before: Collection[Proble
 
 
 def _to_blame(problem: Problem, given: Mapping[str, str], before: Collection[Problem]) -> Sequence[str]:
-    """Return the settings of the problem's field; where fields do not go together, the settings that it names."""
+    """Return the settings of the problem's field; if fields contradict each other, the settings that it names."""
     field = problem.key
     of_it = [setting for key, setting in given.items() if field == key or field.startswith(f"{key}.")]
     if of_it or problem in before:

@@ -1,4 +1,4 @@
-"""What summary.json says of a run, and of several trials."""
+"""The content of summary.json, for a run and for several trials."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: RunOp
 
 
 def _chosen_epoch(spec: Experiment) -> str:
-    """Say which epoch's weights a run ends with."""
+    """Return words that say which epoch's weights a run ends with."""
     if spec.train.choose == "last":
         return "last epoch"
     return f"best epoch by {'test' if spec.train.protocol == 'paper' else 'validation'} accuracy"
 
 
 def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
-    """List what differs from the preset whose name the experiment has; the result is not the preset's then."""
+    """List the differences from the preset of the experiment's name; with any, the result is not the preset's."""
     if spec.name not in preset_names():
         return []
     own_files = (
@@ -138,7 +138,7 @@ def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], option
 
 
 def require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], outs: Sequence[Path]) -> None:
-    """Raise if trials, some of them made earlier, did not see the same data: their mean would mean nothing.
+    """Raise if trials (some may be older) used different data: their mean would have no meaning.
 
     A run of an earlier version does not say what its samples held.
     """

@@ -58,7 +58,7 @@ class CudaGraph:
         try:
             self._graph.capture_end()
         except RuntimeError:
-            # PyTorch gives up before it has told its allocator, which then refuses to empty its cache: tell it
+            # PyTorch does not tell its allocator, which would then refuse to empty its cache
             for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
                 with suppress(RuntimeError):
                     getattr(torch._C, name, lambda device, pool: None)(self._stream.device.index, pool)
@@ -123,7 +123,7 @@ class Captured(Generic[T]):
         try:
             graph = self._make(self._stream)  # type: ignore[arg-type]
             self._result = graph.record(self._body)
-        except Exception as error:  # whatever it was, the body called plainly meets it again if it is the body's own
+        except Exception as error:  # an error of the body itself comes again when it is called from Python
             self.reason = f"recording failed: {_line(error)}"
         else:
             self._replay = graph.replay

@@ -34,14 +34,14 @@ class Evaluation:
 
 
 def evaluation_batch(asked: int | None, samples: Samples) -> int:
-    """Return how many samples to evaluate at once: `asked`, else a number that keeps a GPU busy or fits a small memory."""
+    """Return how many samples to evaluate at once: `asked`, else enough for a busy GPU or few for a small memory."""
     if asked is not None:
         return asked
     return 2048 if isinstance(samples, Images) and samples.labels.is_cuda else 256
 
 
 def fired(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which neurons fired for any sample, `[...]`, and the sum of all spikes (float64); counts are `[B, ...]`."""
+    """Return which neurons fired for any sample, `[...]`, and the sum of all spikes, from counts `[B, ...]`."""
     alive = counts.amax(0) > 0 if len(counts) else torch.zeros_like(counts.sum(0), dtype=torch.bool)
     return alive, counts.double().sum()
 

@@ -39,7 +39,7 @@ class FirstBad:
         bad = [(step, -i) for i, step in enumerate(steps) if step >= 0]
         if not bad:
             return None
-        # of several at once the last layer's: backward passes reach it first
+        # if several came at once, take the last layer's: the backward pass reaches it first
         step, i = min(bad)
         return self.names[-i], step
 
@@ -68,7 +68,7 @@ MOST_NAMED = 2  # silent layers that get a line each; more at once share one
 
 
 def dead_layers_message(layers: Sequence[str], first: str) -> str:
-    """Return a message that many layers are silent; `first` is that of the first layer, a likely cause for the others."""
+    """Return a message that many layers are silent; `first` is that of the first, which may silence the others."""
     named, rest = layers[:MOST_NAMED], len(layers) - MOST_NAMED
     return f"{len(layers)} layers are silent: {', '.join(named)} and {rest} more; the first: {first}"
 

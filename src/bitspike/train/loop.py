@@ -85,7 +85,7 @@ class Trainer(Stepper):
             self.folder.rewrite_metrics(progress.rows)
         try:
             if progress.rows and not progress.iteration and (ending := self._ending()) is not None:
-                return ending  # it had ended, but was killed before it could say so
+                return ending  # it had ended, but was killed before the summary was written
             while progress.epoch < config.epochs:
                 began = self._counted_to = time.perf_counter()
                 if not (yield from self._train_epoch_stepwise()):
@@ -186,7 +186,7 @@ class Trainer(Stepper):
         progress.seconds += now - self._counted_to
         progress.rows.append(row)
         best = pack_best(self) if chosen and self.world.first else None
-        # The checkpoint first: it is what the other files are made good by (`repair_best`), wherever a write fails.
+        # The checkpoint comes first: if a later write fails, `repair_best` repairs the other files from it.
         self.save()
         if best is not None:
             best.write(self.folder.best)

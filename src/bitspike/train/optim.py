@@ -15,7 +15,7 @@ WEIGHTED = (BinaryLinear, BinaryConv2d, RecurrentLIF)
 
 
 def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = None) -> torch.optim.Optimizer:
-    """Return the optimizer that the settings name. It reads its rate from `rate`, one float32 on the device, if given."""
+    """Return the optimizer that the settings name; with `rate` (one float32 on the device) it reads its rate there."""
     parameters = list(net.parameters())
     on_gpu = parameters[0].is_cuda
     fused = True if on_gpu else None  # one kernel for all, which reads a tensor's rate without waiting for it

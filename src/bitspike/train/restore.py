@@ -12,7 +12,7 @@ from torch import Tensor
 from bitspike.train.progress import Progress
 from bitspike.train.run_folder import Row
 
-# What Adam, AdamW and SGD keep of a parameter.
+# The state that Adam, AdamW and SGD keep for a parameter.
 _MOMENTS = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"}
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# Of a summary, what may differ between two runs that come to the same.
+# The fields of a summary that may differ between two runs with the same results.
 _CIRCUMSTANCES = (
     *("command", "versions", "device", "processes", "graph", "together", "together_since"),
     *("seconds", "test_seconds", "peak_memory_mb"),

@@ -101,6 +101,6 @@ def joined(device: torch.device) -> Iterator[World]:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size())
-        dist.barrier()  # nobody hangs up on one who still talks
+        dist.barrier()  # no process ends while another still sends to it
     finally:
         dist.destroy_process_group()

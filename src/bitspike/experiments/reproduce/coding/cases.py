@@ -1,4 +1,4 @@
-"""The cases of the temporal coding task: the paper's four, both readings of the fourth, and what does work.
+"""The cases of the temporal coding task: the paper's four, with two readings of the fourth, and ours that work.
 
 Text and released code differ in the error's scale. The text sums it over time; the authors' notebook takes the mean,
 which at the same learning rate is a step a hundred times smaller. The figure came from the notebook, so the mean is
@@ -20,7 +20,7 @@ LEARNING_RATE = 1e-3  # the appendix' table of the temporal coding task
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One panel of the figure: a network, its thresholds and how its error is taken over time."""
+    """One panel of the figure: a network, its thresholds, and the sum or mean of its error over time."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""The report on a table: what the complete trials in a folder came to, beside the paper's figures."""
+"""The report on a table: the results of the complete trials in a folder, beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
 
 
 def curves(result: Result) -> list[dict[str, Any]]:
-    """Return each trial's seed and its epochs: the accuracy it is chosen by and in training (percent), and the loss."""
+    """Return each trial's seed and, by epoch, its accuracies in selection and training (percent) and its loss."""
     return [
         {
             "seed": trial.summary["seed"],
