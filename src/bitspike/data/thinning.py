@@ -1,4 +1,4 @@
-"""Thinned images: a draw keeps each pixel or makes it black; it depends on a seed and the sample alone."""
+"""Thinning of images: a draw keeps each pixel or makes it black; it depends only on a seed and the sample."""
 
 from __future__ import annotations
 
