@@ -10,7 +10,7 @@ GLANCE = 0.1  # seconds over which the processors are watched
 
 
 def tune_process() -> None:
-    """Let threads sleep while they wait if others use the processors, and keep freed memory; call before torch loads.
+    """Let waiting threads sleep if other programs use the processors, and keep freed memory; call before torch loads.
 
     OpenMP's threads spin while they wait for each other: on an idle machine the fastest way, but where processors are
     shared the thread they wait for may get no turn (benchmarks/cpu_waiting.py). No number depends on it. Whoever sets
