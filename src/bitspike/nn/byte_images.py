@@ -1,4 +1,4 @@
-"""A warning for images of 0 to 255, as files hold them, that nobody divided by 255."""
+"""A warning for images with values of 0 to 255, as files hold them, that were not divided by 255."""
 
 from __future__ import annotations
 
