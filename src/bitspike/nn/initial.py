@@ -15,7 +15,7 @@ Init = Literal["torch", "released"]
 
 
 def bounds(init: Init, inputs: int, outputs: int, area: int = 1) -> tuple[float, float]:
-    """Return the half-widths of the uniform draws of weights and of biases; `area` is the size of a kernel in pixels."""
+    """Return the half-widths of the uniform draws of weights and biases; `area` is the size of a kernel in pixels."""
     if init == "torch":
         return (inputs * area) ** -0.5, (inputs * area) ** -0.5
     if init == "released":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
-    """Return the current of a convolution on spikes `[T, B, C, H, W]`, and how many of the block's pools it has done."""
+    """Return the current of a convolution on spikes `[T, B, C, H, W]`, and how many of the block's pools are done."""
     if refused_convolution(block, x):
         return None
     signs = _signs(block.synapse)

@@ -1,4 +1,4 @@
-"""The plain definition of a batch of binned events: made from lists of the bins that hold something."""
+"""The plain definition of a batch of binned events, made from lists of the bins that are not empty."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scatter_counts(
 
 
 def put(out: Tensor, at: Tensor, values: Tensor) -> None:
-    """out[at] = values, for places that differ (but for a spare one, which nobody reads).
+    """out[at] = values; all places differ, except a spare one that is never read.
 
     PyTorch's deterministic mode would sort them first, which takes longer than a network's forward pass.
     """

@@ -46,7 +46,7 @@ def _apply_kernel(
     CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr,
     P_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Batch norm's backward pass for `[B, C, H, W]`, out as rows `[B * H * W, C]`; the gradients of its parameters.
+    """Run batch norm's backward pass for `[B, C, H, W]`: out as rows `[B * H * W, C]`, and its parameters' gradients.
 
     The mean, too, is counted from the channel's first value.
     """
