@@ -16,8 +16,8 @@ from bitspike.schedules import Schedule
 class ThresholdAnnealing:
     """Raises the thresholds of `net` along `schedules`; call `.step()` once after each `optimizer.step()`.
 
-    Not before `loss.backward()`, which needs the thresholds of the forward pass: bitspike layers refuse it, and say so.
-    Layers of snnTorch and SpikingJelly keep what they need; there the order changes nothing.
+    Do not call it before `loss.backward()`, which needs the thresholds of the forward pass: bitspike layers then raise
+    an error. Layers of snnTorch and SpikingJelly keep what they need; there the order changes nothing.
 
     `net` may hold layers of bitspike, snnTorch (`threshold`) and SpikingJelly (`v_threshold`), mixed too.
     `schedules` is one schedule for all, a list with one a neuron layer in module order, or a dict by
@@ -90,8 +90,8 @@ class ThresholdAnnealing:
     def step(self) -> None:
         """Write the thresholds of the next training iteration.
 
-        Goes on where training was, also after `finish()`. Inside `with annealing.finish():` the iteration counts, and
-        its thresholds are there after the block.
+        Training continues where it was, also after `finish()`. Inside `with annealing.finish():` the iteration is
+        counted, and its thresholds are written after the block.
         """
         self._step += 1
         self._for_good.clear()
@@ -118,9 +118,9 @@ class ThresholdAnnealing:
     def finish(self) -> AbstractContextManager[None]:
         """Write the final thresholds, as the paper uses at test time.
 
-        For good, until the next `step()`. Or for a while in training: `with annealing.finish(): evaluate(net)` only
-        shows them, and after the block thresholds are what they would be without it, also if blocks are nested or
-        `finish()` was called for good before. Inside the block `state_dict()` is that of training.
+        They stay until the next `step()`. Within training, `with annealing.finish(): evaluate(net)` sets them only for
+        the block; after it thresholds are what they would be without it, also if blocks are nested or `finish()` was
+        called before. Inside the block `state_dict()` is that of training.
         """
         finish = _Finish(self)
         self._for_good.add(finish)

@@ -145,7 +145,7 @@ def _problem(model: type[Config], error: Any) -> Problem:
 
 
 def _is_branch(part: object) -> bool:
-    """Tell whether a part of pydantic's path is a branch of a union, and not a field."""
+    """Return whether a part of pydantic's path is a branch of a union, and not a field."""
     return isinstance(part, str) and (
         part in ("float", "int", "str") or "[" in part or "-" in part or part[:1].isupper()
     )

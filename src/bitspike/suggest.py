@@ -59,8 +59,8 @@ class Drive:
     def largest_rate(self, theta_inf: float) -> float:
         """(typical - theta) / (theta_inf - theta), at most 1: a faster Relax passes the typical peak in one update.
 
-        The paper's bound on the rate (Eq. 7), with weights as they are and the typical neuron for all of them: the
-        weakest that fires is as good as at theta, and would allow no rate at all.
+        This is the paper's bound on the rate (Eq. 7) for the current weights, with the typical neuron in place of all:
+        the weakest neuron that fires is almost at theta, and would allow no rate at all.
         """
         return min((self.typical - self.theta) / (theta_inf - self.theta), 1.0)
 
@@ -123,7 +123,7 @@ def _measured_by_block(net: SpikingNetwork, batch: Tensor, start: float) -> Iter
 def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: dict[str, float]) -> tuple[str, Tensor]:
     """Run `net` with the layers in `thetas` firing and others silent; return the first silent layer and its peaks.
 
-    It gets the input that it will get, whatever the thresholds of layers behind it are now.
+    Its input does not depend on the current thresholds of the layers after it.
     """
     peaks: dict[str, Tensor] = {}  # of one layer
 

@@ -136,7 +136,7 @@ def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> Non
 def middle_curve(trials: Sequence[Sequence[float]]) -> list[float]:
     """Return the median over trials for the epochs that all have; one trial that collapses does not move it.
 
-    Where one trial ends, the median of the rest would jump.
+    Later epochs are left out, because the median would jump where a trial ends.
     """
     return [statistics.median(values) for values in zip(*trials, strict=False)]
 

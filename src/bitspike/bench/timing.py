@@ -52,7 +52,7 @@ class Entrant:
 def warm_up(contender: Contender, device: torch.device, before: int) -> Entrant:
     """Run the first steps and find how many fit a round; `before` is the allocated memory before the contender.
 
-    Peak memory is what these steps take, recording a graph among them; replaying one takes no more.
+    Peak memory is that of these steps, in which a graph is recorded; replaying it takes no more.
     """
     entrant = Entrant(contender)
     if device.type == "cuda":

@@ -87,7 +87,7 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
 def readable(where: str) -> Iterator[None]:
     """Turn any error that a library raises about a damaged file into one line that begins with `where`.
 
-    The system's own errors (no such file, disk full) and lines that begin so already pass.
+    System errors (no such file, disk full), and lines that already begin with `where`, pass unchanged.
     """
     try:
         yield

@@ -76,7 +76,7 @@ def bin_events(
 ) -> Frames:
     """Return frames of the samples `rows` (default: all), each sample's bins in the order of their index.
 
-    Works through blocks of samples, on as many threads as `workers`: sorting, the most of it, runs beside itself.
+    Blocks of samples are binned on `workers` threads: sorting takes most of the time, and runs in parallel.
     """
     import numpy as np
 

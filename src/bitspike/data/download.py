@@ -32,8 +32,8 @@ def download(
 ) -> Path:
     """Download the first of `urls` that has the right size and checksum (algorithm, hexadecimal) into the file `to`.
 
-    What has come so far is kept beside it as `.NAME.part`, and the next call goes on with it. `timeout_s` is how long a
-    server may send nothing, and how long it may take to begin with the file.
+    An incomplete download is kept beside it as `.NAME.part`, and the next call resumes it. `timeout_s` is how long a
+    server may send nothing, and how long it may take to start sending the file.
     """
     to.parent.mkdir(parents=True, exist_ok=True)
     part = PartialFile(to, size, checksum)

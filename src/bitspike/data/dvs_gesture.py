@@ -106,7 +106,7 @@ def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], lis
 def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, int, int]]]]:
     """Return the trials of the two lists, and (label, start, end) of every gesture in each trial.
 
-    They come first, in a pass of their own: an archive has the labels behind the recordings.
+    This is a first pass over the files: in an archive, the labels come after the recordings.
     """
     lists: dict[str, list[str]] = {}
     spans: dict[str, list[tuple[int, int, int]]] = {}

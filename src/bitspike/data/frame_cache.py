@@ -39,8 +39,8 @@ def cached_frames(
 ) -> Frames:
     """Return frames of the events that `read` gives; `read` is called only if the frames are not in `folder`.
 
-    Without a folder nothing is kept. `key` says which events they are. One process builds, others that want the same
-    wait and take what it wrote. A file that is damaged is built again.
+    Without a folder nothing is kept. `key` identifies the events. One process builds the frames; others that need the
+    same frames wait, and use its file. A damaged file is built again.
     """
     if folder is None:
         return bin_events(read(), binning, workers=_workers(workers), progress=progress)

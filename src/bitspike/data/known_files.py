@@ -34,8 +34,8 @@ class Form:
 class File:
     """A file in any of its forms; the name of the first form is its name.
 
-    `content` is (size, sha256) of the unpacked bytes: with it, a .gz that someone else compressed is as good, and so
-    is a file that is not compressed.
+    `content` is (size, sha256) of the unpacked bytes: with it, a .gz that someone else compressed is accepted too, and
+    so is a file that is not compressed.
     """
 
     forms: tuple[Form, ...]

@@ -66,8 +66,8 @@ class Manifest:
 class Memory:
     """The file `verified.json`: the faults of files that are used in place (null: no fault).
 
-    With it such files are read once only. A file counts as the same while its path, its size, its two times of change
-    (the owner of a file can set one of them, not both) and the checksum it is compared with are the same.
+    It makes sure that such files are read only once. A file counts as the same while its path, its size, its two times
+    of change (the owner of a file can set only one of them) and the expected checksum are the same.
     """
 
     def __init__(self, path: Path) -> None:

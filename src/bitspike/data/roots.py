@@ -54,8 +54,8 @@ def _named_folders() -> list[Path]:
 def cache_folder(root: Path) -> Path | None:
     """Return a folder for cached files: in the data root, else a private one; None if there is neither.
 
-    The one in the data root is trusted as the data there is. A private one belongs to this user and nobody else can
-    write into it: who can write there chooses what is trained.
+    The one in the data root is trusted like the data there. A private one belongs to this user, and no other user can
+    write into it: whoever can write there decides what is trained on.
     """
     folder = root / "cache"
     with suppress(OSError):

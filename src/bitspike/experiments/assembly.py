@@ -57,7 +57,7 @@ class RunOptions:
 def pick_device(name: str) -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
-    A process of torchrun takes a GPU of its own.
+    Each process of torchrun gets its own GPU.
     """
     kind, colon, index = name.partition(":")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -107,7 +107,7 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
 def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the network's weights by their names in its state, without allocating the weights.
 
-    All else that a layer holds has at most a number for each of its outputs.
+    The other tensors of a layer are small: at most one number for each of its outputs.
     """
     layers, _ = parse(spec.net.notation, input_shape)
     found: dict[str, tuple[int, ...]] = {}

@@ -29,7 +29,7 @@ REMOVED = {
 
 
 def is_at_default(key: str, value: object) -> bool:
-    """Tell whether `value` is the old default of the removed field `key`; then it can be ignored."""
+    """Return whether `value` is the old default of the removed field `key`; then it can be ignored."""
     default = REMOVED[key].default
     return value == default and isinstance(value, bool) == isinstance(default, bool)
 

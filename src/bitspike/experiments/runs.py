@@ -66,8 +66,8 @@ def train_trials(
 ) -> Summary | None:
     """Train `trials` runs with seeds seed, seed + 1, ...; return best, mean and sample sigma of their accuracies.
 
-    With `together` they are trained side by side in one process: each comes to the same numbers, but its seconds and
-    its peak memory are those of all (its summary says of how many). Return None if they were interrupted.
+    With `together` they are trained at the same time in one process: the numbers of each are the same, but its seconds
+    and its peak memory are those of all together (its summary says of how many). Return None if they were interrupted.
     """
     if (out / "experiment.toml").is_file():
         raise ValueError(f"{out} holds a single run; choose another --out for trials")

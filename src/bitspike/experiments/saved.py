@@ -41,7 +41,7 @@ def trials_of(path: Path) -> list[Path]:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether the folder holds a run; a folder of trials does not."""
+    """Return whether the folder holds a run; a folder of trials does not."""
     return RunFolder(path).experiment.is_file()
 
 

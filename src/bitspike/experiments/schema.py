@@ -193,7 +193,7 @@ def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str])
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
 
-    Paths in the file are relative to it. A mistake of the file names the file, one of a setting names the setting.
+    Paths in the file are relative to it. An error names the file, or the setting that it comes from.
     """
     values = read_toml(path)
     values.setdefault("name", path.stem)

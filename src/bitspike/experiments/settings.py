@@ -35,8 +35,8 @@ def _value(text: str) -> Any:
 def place(values: dict[str, Any], key: str, value: Any, setting: str, model: type[Config]) -> None:
     """Put `value` in place of the field `key` in `values`, the plain tables of a `model`.
 
-    Raise a ValueError that begins with `--set` if the model has no such field. Where `values` hold something else
-    instead of a table, leave it there: that mistake is not the setting's, and validation tells it.
+    Raise a ValueError that begins with `--set` if the model has no such field. If `values` hold something else instead
+    of a table, leave it there: the setting is not the mistake, and validation reports it.
     """
     _require_field(key, setting, model)
     *path, last = key.split(".")
@@ -89,7 +89,7 @@ def _mark_source(values: Mapping[str, Any], key: str) -> None:
 def blamed(problem: Problem, given: Mapping[str, str], before: Collection[Problem]) -> str:
     """Return `--set ...` with the settings that cause a problem, or "" if none of them does.
 
-    `given` holds the settings by their keys. `before` are the problems that there were without any of them.
+    `given` holds the settings by their keys. `before` are the problems without any of these settings.
     """
     to_blame = _to_blame(problem, given, before)
     return f"--set {' '.join(to_blame)}" if to_blame else ""

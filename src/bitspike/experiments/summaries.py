@@ -140,7 +140,7 @@ def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], option
 def require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], outs: Sequence[Path]) -> None:
     """Raise if trials (some may be older) used different data: their mean would have no meaning.
 
-    A run of an earlier version does not say what its samples held.
+    Runs of earlier versions do not name their samples, and are not checked.
     """
     if drawn_from_seed(spec.data.name):  # its samples are drawn from the seed
         return

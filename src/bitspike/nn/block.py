@@ -24,7 +24,7 @@ class Block(nn.Module):
     """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once.
 
     On the CPU, binary layers on spikes or event counts run in C: the same spikes bit for bit, gradients to 1e-5 of the
-    largest. On a GPU, a convolution with real weights and the average pool behind it are one convolution, and all steps
+    largest. On a GPU, a convolution with real weights and the average pool after it are one convolution, and all steps
     of a batch norm are one call: the same mathematics, rounded otherwise, so that a spike may differ where its membrane
     is within rounding of theta. Neurons with a backend other than "auto", or BITSPIKE_BACKEND, give the modules as they
     are.

@@ -1,6 +1,6 @@
 """Glances: an image is shown at several places, one after the other. Each glance starts at rest; all spikes count.
 
-To a network all glances are one larger batch of shorter time, so that whatever runs it need not know of them.
+For a network, all glances are one larger batch with fewer steps, so that the layers need not know of glances.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def steps_each(where: str, steps: int, glances: int) -> int:
 def at_places(images: Tensor, glances: int) -> Tensor:
     """Return images `[B, C, H, W]` as `[B * G, C, H, W]`: the first at all places, then the next; zeros move in.
 
-    Rows of an image lie together, so that a part of a batch is a part of this one too (several processes).
+    The copies of an image are next to each other, so that processes can share the batch as without glances.
     """
     if glances == 1:
         return images

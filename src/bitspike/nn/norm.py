@@ -29,7 +29,7 @@ class _BatchNorm(nn.BatchNorm2d):
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
         """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; move the running averages S times.
 
-        Where the current is constant in time, each step stands for `copies` of them.
+        If the current is constant in time, each step represents `copies` equal steps.
         """
         count = shard.total * x.shape[3] * x.shape[4] * (x.shape[0] if 0 in folded else 1)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # as F.batch_norm sums

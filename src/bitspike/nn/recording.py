@@ -77,8 +77,8 @@ def record(net: nn.Module) -> Iterator[Recording]:
     """Record inside a `with` block: each call of `net` fills a dict with every neuron layer's spikes and membrane.
 
     `net` is any module that holds neurons of bitspike, snnTorch or SpikingJelly, mixed too. Calls of a layer in one
-    forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict anew. What is
-    recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
+    forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict again. What
+    is recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
     before the reset, but after it in SpikingJelly, and None where a layer shows none.
 
     Examples:

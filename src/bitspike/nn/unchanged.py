@@ -18,8 +18,8 @@ _PLAIN = (Tensor, nn.Parameter)  # a subclass may carry attributes that a clone 
 def unchanged(net: nn.Module) -> Iterator[None]:
     """Restore `net` after the block, also after an error: values, buffers, states, modes; and random generators.
 
-    Inside the block the modules hold clones of their tensors, so that not even the version of the originals moves: a
-    backward pass that waits for them still can be made.
+    Inside the block the modules hold clones of their tensors, so that even the version counters of the originals stay:
+    a backward pass that needs the originals still works.
     """
     clones: dict[int, Tensor] = {}
     with ExitStack() as undo, torch.random.fork_rng(_gpus()):

@@ -15,7 +15,7 @@ def first_order(function: _Function) -> _Function:
     """Decorate an autograd function so that its second derivative is an error, never a wrong number.
 
     PyTorch's own `once_differentiable` raises only where the incoming gradient requires grad. A gradient depends on the
-    function's inputs as well, and without a graph to them a second derivative would lack their part without a word.
+    function's inputs as well, and without a graph to them a second derivative would silently lack their part.
     """
     forward, backward = function.forward, function.backward
 

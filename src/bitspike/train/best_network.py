@@ -39,8 +39,8 @@ def load_best(trainer: Trainer) -> None:
 def repair_best(trainer: Trainer) -> None:
     """Make sure that best.safetensors holds the checkpoint's best epoch.
 
-    A process that was stopped between the two writes has left an older one: then the checkpoint is of that epoch's
-    end, and holds its network.
+    A process that was stopped between the two writes has left an older file. The checkpoint was then written at the end
+    of the best epoch, and holds its network.
     """
     progress, info = trainer.progress, _saved_best(trainer)
     if info is not None and _is_best(trainer, info):

@@ -77,8 +77,8 @@ class Captured(Generic[T]):
     between calls: a replay runs none of its Python. Recording executes nothing, so no call is lost to it. What the body
     returned when it was recorded is rewritten by every replay.
 
-    `refusal` says from the start why nothing is to be recorded. Where recording fails, `reason` tells, and the body
-    goes on from Python: nothing was executed, so nothing is lost.
+    `refusal` is a reason, known from the start, why nothing is recorded. Where recording fails, `reason` tells, and the
+    body goes on from Python: nothing was executed, so nothing is lost.
     """
 
     def __init__(

@@ -76,7 +76,8 @@ def dead_layers_message(layers: Sequence[str], first: str) -> str:
 class SilentLayers:
     """The layers that fire no spike, and the iteration since which they are silent.
 
-    One batch may be; three watched in a row, or a whole evaluation, are a finding. Each layer is reported once.
+    A layer may be silent in one batch; it is reported, once, after three watched batches in a row or a whole
+    evaluation.
     """
 
     ENOUGH = 3

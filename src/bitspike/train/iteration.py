@@ -31,7 +31,7 @@ from bitspike.train.world import World
 
 
 def planned_on(device: torch.device) -> bool:
-    """Tell whether the learning rate is read from the plan: it is on a GPU, which then need not wait for the host.
+    """Return whether the learning rate is read from the plan: it is on a GPU, which then need not wait for the host.
 
     On a CPU it comes from the host, in Python's precision.
     """
@@ -39,7 +39,7 @@ def planned_on(device: torch.device) -> bool:
 
 
 def keyed_on(device: torch.device) -> bool:
-    """Tell whether dropout draws from the plan's keys: it does wherever there is a kernel for it.
+    """Return whether dropout draws from the plan's keys: it does wherever there is a kernel for it.
 
     Elsewhere it draws from torch's generator, which is slower than such a kernel, and faster than the definition.
     """

@@ -36,7 +36,7 @@ __all__ = ["Listener", "Progress", "Trainer"]
 class Trainer(Stepper):
     """Trains `net` on `samples` and chooses an epoch: the best by its accuracy on `selection_samples`, or the last.
 
-    It writes the run's files, and goes on where they end.
+    It writes the run's files, and can resume from them.
     """
 
     def __init__(

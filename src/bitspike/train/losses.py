@@ -88,9 +88,9 @@ def spike_count(spikes: Tensor) -> Tensor:
 
 
 def fires_most(count: Tensor, labels: Tensor) -> Tensor:
-    """Tell for each sample `[B]` whether its label's neuron has the highest count `[B, C]`, the first among equals.
+    """Return for each sample `[B]` whether its label's neuron has the highest count `[B, C]`, the first of equals.
 
-    Where none fires there is no answer, hence no right one: silence would be class 0 otherwise.
+    If no neuron fires there is no answer, so the sample is not right: silence would be class 0 otherwise.
     """
     count = count.detach()
     return (count.argmax(1) == labels) & (count.amax(1) > 0)

@@ -28,7 +28,7 @@ SMALL = 1 << 17
 def threads_for(neuron_steps: int) -> Iterator[None]:
     """Use one thread for a small network: its operations end before a second thread is awake.
 
-    The same network always gets as many, since the sums of two threads round otherwise than those of one.
+    The same network always gets the same number, since the sums of two threads round differently from those of one.
     OMP_NUM_THREADS takes precedence.
     """
     before = torch.get_num_threads()
@@ -81,7 +81,7 @@ def avoid_broken_amx(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
 
 
 def _survives_bf16() -> bool:
-    """Tell whether a process survives a bf16 product."""
+    """Return whether a process survives a bf16 product."""
     product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
     return subprocess.run([sys.executable, "-c", product], capture_output=True, check=False).returncode == 0
 

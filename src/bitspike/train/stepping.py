@@ -26,7 +26,7 @@ from bitspike.train.world import World
 class Stepper:
     """Takes training steps: `begin_epoch()`, then `step()` for each iteration of the epoch.
 
-    Other trainers may make their iterations together with its own (`join`), in one CUDA graph.
+    Several trainers may run their iterations together (`join`), in one CUDA graph.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Stepper:
     def watch_batch(self) -> dict[str, Any]:
         """Return loss and accuracy so far, and each layer's dead share, spikes and threshold in the last batch.
 
-        They are of this process alone, and come in one transfer: each waits for the device.
+        They are those of this process alone, and come in one transfer, because each transfer waits for the device.
         """
         if self.observed is None:
             raise RuntimeError("Trainer: no iteration has been made yet; call step() first")

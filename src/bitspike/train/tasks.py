@@ -31,7 +31,7 @@ class Task(Protocol):
         ...
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        """Tell for each sample `[B]` whether the output is right."""
+        """Return for each sample `[B]` whether the output is right."""
         ...
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,7 +77,7 @@ class CrossEntropyTask:
 class TraceTask:
     """Temporal coding: one output neuron whose membrane should rise to 1.1 * theta at the label's time, then rest.
 
-    Correct is a first spike within one step of that time.
+    A sample is right if its first spike is within one step of that time.
     """
 
     theta: float

@@ -139,8 +139,8 @@ class _StepwiseRun:
 def run_together(trainers: Sequence[Trainer]) -> list[Ending]:
     """Train all trainers, one iteration of each at a time, and return how each run ended.
 
-    Trainers that end leave, and the iterations of the others are recorded anew. Each keeps its own epochs, so that
-    they may begin at different places; where one evaluates or saves, the others wait.
+    When a trainer ends, the iterations of the others are recorded again. Each keeps its own epochs, so they may start
+    at different places; while one evaluates or saves, the others wait.
     """
     _check(trainers)
     runs = [_StepwiseRun(trainer) for trainer in trainers]

@@ -1,7 +1,7 @@
 """The definition of a plain layer for the fast paths in C and Triton: reasons why a layer is not plain.
 
-A fast path reads a layer's numbers instead of calling its modules. Whatever such a call would do beside what its class
-says (hooks, a forward pass of its own, another class) needs the modules. A reason completes the sentence "layer 1 ...".
+A fast path reads a layer's numbers instead of calling its modules. If such a call would do anything else than its class
+says (hooks, its own forward pass, another class), the modules must run. A reason completes the sentence "layer 1 ...".
 """
 
 from __future__ import annotations

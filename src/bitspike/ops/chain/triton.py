@@ -1,6 +1,6 @@
 """All hidden layers of a network as one autograd function: from the input or the first current to the last current.
 
-What is kept for backward: a hidden layer's spikes as bits, its surrogate gradient in bfloat16, and under a batch norm
+A hidden layer keeps for the backward pass its spikes as bits, its surrogate gradient in bfloat16, and with a batch norm
 its current in 16 bits. A first layer with a constant current keeps nothing but bits. With `recompute` only the bits are
 kept, and the rest is made again layer by layer. Products of the backward pass round their factors to bfloat16.
 """

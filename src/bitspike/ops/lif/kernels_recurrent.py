@@ -1,8 +1,9 @@
 """The recurrent scan's Triton kernels: a program owns ROWS samples with all their neurons, for all of time.
 
-Every neuron hears all others of its sample one step later. Threads cannot read each other's registers, so what neurons
-say goes through memory, where the program finds it in its cache: spikes in `z_last`, gradients in `grads`. A barrier
-parts writing from reading. Weights of -1 and +1 make sums that no order rounds; launch as lif_triton_kernels says.
+Every neuron gets the spikes of all neurons of its sample one step later. Threads cannot read each other's registers, so
+spikes (`z_last`) and gradients (`grads`) go through memory, where the program finds them in its cache. A barrier
+separates writing from reading. With weights of -1 and +1 sums are exact in any order. Launch with
+enable_fp_fusion=False, as kernels.py says.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)

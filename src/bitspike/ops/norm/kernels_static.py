@@ -13,7 +13,7 @@ def _sums_kernel(
 ):  # fmt: skip
     """sums[4, part, c] of x, x*x, g and g*x over a part of a channel of `[B, C, H, W]`, x counted from its first value.
 
-    From there, because the squares of values far from 0 would drown their spread.
+    Values are counted from the first one because the squares of large values would hide a small variance.
     """
     c, part = tl.program_id(0), tl.program_id(1)
     origin = tl.load(current + c * PLACES)

@@ -1,7 +1,8 @@
 """A trick that takes the first layer from real weights to one-bit weights during training.
 
 A first layer has few weights, and each reaches every neuron: the sign's straight-through gradient finds poor filters.
-Soft weights have a true gradient. They harden while the layers behind them learn, which then go on with what they are.
+Soft weights have a true gradient. They harden while the later layers learn, which then continue with the one-bit
+weights.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _running(norm: Norm) -> list[Tensor]:
 def _gathering(net: SpikingNetwork, norms: Sequence[Norm]) -> Iterator[None]:
     """Put batch norms in training mode with `MOMENTUM` and all else in evaluation mode; then put all back.
 
-    Training goes on from the count as if nothing had passed; only the running statistics are others.
+    All buffers and momenta are restored, so that training continues unchanged.
     """
     modes = [(module, module.training) for module in net.modules()]
     momenta = [norm.momentum for norm in norms]

@@ -68,7 +68,7 @@ class Trick:
     def batch(self, fetch: Fetch, rows: Tensor, *, first_row: int, key: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of the samples `rows [B]`; `fetch(rows)` gives them without this trick.
 
-        `key` (one int64) is another in every iteration. Draw from it and from a sample's place in the whole batch:
+        `key` (one int64) changes in every iteration. Draw from it and from a sample's place in the whole batch:
         `first_row` is that of the first, as several processes share a batch.
         """
         return fetch(rows)

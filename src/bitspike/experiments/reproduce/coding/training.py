@@ -67,7 +67,7 @@ def train_cases(
 ) -> list[History]:
     """Train every case, as many at once as PyTorch has threads, and return their histories in order.
 
-    One case is too small for two threads to share, but two cases side by side are not.
+    One case is too small to be shared by two threads, so two threads train two cases.
     """
     workers = torch.get_num_threads()
     stop = Event()

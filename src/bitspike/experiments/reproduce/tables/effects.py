@@ -32,7 +32,8 @@ class Effect:
 def effect(base: Result, ablation: Result) -> Effect | None:
     """Return the best accuracies over the epochs that both trials of a seed have; None if no seed is in both cells.
 
-    They are of the samples that the best epoch is chosen by (test or validation): only those are known of every epoch.
+    The accuracies are on the samples that choose the best epoch (test or validation): only these are known for every
+    epoch.
     """
     bases = {trial.summary["seed"]: trial for trial in base.trials if trial.rows}
     pairs = [(bases[t.summary["seed"]], t) for t in ablation.trials if t.rows and t.summary["seed"] in bases]

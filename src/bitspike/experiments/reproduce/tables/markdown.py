@@ -19,7 +19,7 @@ ABLATION_HEADING = (
 
 
 def far(cell: Mapping[str, Any]) -> bool:
-    """Tell whether our mean is more than FAR of the paper's sigmas from the paper's."""
+    """Return whether our mean is more than FAR of the paper's sigmas from the paper's."""
     away = cell["away"]
     return away is not None and away["sigmas"] is not None and abs(away["sigmas"]) > FAR
 

@@ -50,7 +50,7 @@ class Result:
 
     @property
     def is_variant(self) -> bool:
-        """Tell whether the cell is a row of the table, not an ablation."""
+        """Return whether the cell is a row of the table, not an ablation."""
         return self.name in (*VARIANTS, BEST)
 
     def accuracies(self) -> list[float | None]:

@@ -43,7 +43,8 @@ def train_cells(
 ) -> bool:
     """Train the cells that are not complete, in order; return False if interrupted: the same call then continues.
 
-    `after` is called after each cell in which something was trained. On a GPU a cell's trials are trained side by side.
+    `after` is called after each cell in which something was trained. On a GPU all trials of a cell are trained at the
+    same time.
     """
     for cell in cells:
         with options_for(cell) as options:
