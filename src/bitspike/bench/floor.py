@@ -66,7 +66,7 @@ def count(case: Case, optimizer: str, *, skips_zeros: bool = False) -> Work:
     hidden = sum(neurons_of(layer) for layer in layers[:-1]) * samples
     inputs = math.prod(case.input_shape) * (4 * case.batch if case.static else samples)
     moved = 2 * inputs + 3 * hidden // 8 + 4 * _PASSES[optimizer] * parameters
-    currents = sum(neurons_of(layer) for layer in layers[case.static :]) * samples  # that of an image does not change
+    currents = sum(neurons_of(layer) for layer in layers[case.static :]) * samples  # an image's own is constant
     return Work(operations, moved, moved + currents * 2 * 4 + hidden * 2 * 2)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 20  # iterations to measure, or fewer that take SECONDS together
 FEWEST, SECONDS = 3, 5.0
-LONG = 30 * 60  # seconds on a CPU from which a shorter way is named
+LONG = 30 * 60  # seconds on a CPU above which the line names a shorter way
 SHARE = 1 / 3  # of a training sample's time: that of a sample in an evaluation
 FIRST_LOOK = "mnist/quick"
 
@@ -72,7 +72,7 @@ class Forecast:
         The first epoch on a GPU does not count, as kernels are compiled in it.
         """
         self._ended += 1
-        self._began, self._skipped = None, 1  # what comes between two epochs is no part of an iteration
+        self._began, self._skipped = None, 1  # the time between two epochs is not part of an iteration
         starting = self._ended == 1 and (seconds < SECONDS or self.device != "cpu")
         if self._reported or starting or self._left <= 0:
             return ""

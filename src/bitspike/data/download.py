@@ -13,7 +13,7 @@ from bitspike.data.partial_file import Meter, PartialFile
 from bitspike.data.progress import ByteProgress, silent
 from bitspike.files import explained
 
-ATTEMPTS = 3  # at a mirror, counted anew whenever it has sent something
+ATTEMPTS = 3  # at a mirror; the count starts again when it has sent something
 PAUSE_S = 0.5  # before the second attempt, twice that before the third
 
 

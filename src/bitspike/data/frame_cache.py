@@ -23,7 +23,7 @@ from bitspike.files import locked, write_atomically
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
-FORMAT = 2  # of the file, and of what binning gives; a new one leaves old files alone
+FORMAT = 2  # version of the file and of binning; a new one does not touch old files
 TYPES = {"index": torch.int32, "count": torch.uint8, "lengths": torch.int64, "labels": torch.int64}
 MOST_WORKERS = 8
 

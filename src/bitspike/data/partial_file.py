@@ -115,7 +115,7 @@ class PartialFile:
         self.note.unlink(missing_ok=True)
 
     def _resumable(self, url: str) -> bool:
-        # Without a checksum only the server's word for the version tells that the rest belongs to the start.
+        # Without a checksum, only the server's name of the version shows that the rest belongs to the start.
         same = self.origin is not None and self.origin.url == url and self.origin.version is not None
         return self.length > 0 and (same or self.checksum is not None)
 

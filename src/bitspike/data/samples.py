@@ -185,7 +185,7 @@ def frames(
     left_out: float = 0.0,
 ) -> Frames:
     """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
-    if not index.numel():  # something for batches of silent samples to point at
+    if not index.numel():  # batches of silent samples need one element to point at
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0

@@ -22,7 +22,7 @@ MOST_BYTES = 8 * 2**30
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
 LONGEST_S, MOST_TICKS = 2**32, 2**24
 BLOCK = 512  # samples whose spikes are sorted together
-NUMBERS = 2**20  # that become whole ones together
+NUMBERS = 2**20  # numbers that are rounded together
 
 
 def read_shd(path: Path, *, scratch: Path | None = None) -> Events:

@@ -55,7 +55,7 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
     elif not isinstance(table, dict):
         raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {shown(table)}")
     elif value is None:
-        before = table.pop(last, None)  # what may be none is none by default
+        before = table.pop(last, None)  # every field that may be none is none by default
     else:
         before, table[last] = table.get(last), value
     if before != value:

@@ -114,7 +114,7 @@ def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], option
     accuracies = [summary["accuracy"] for summary in done]
     known = [accuracy for accuracy in accuracies if accuracy is not None]  # a trial may end before its first epoch does
     seconds = [summary["seconds"] for summary in done]
-    side_by_side = any("together" in summary for summary in done)  # then each has the seconds of all
+    side_by_side = any("together" in summary for summary in done)  # then the seconds of each are those of all together
     return {
         "experiment": spec.name,
         "data": done[0]["data"],

@@ -45,7 +45,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(_with_line(str(error), text)) from None
     except RecursionError:
         raise ValueError("its lists or tables are nested too deeply") from None
-    except ValueError:  # Python reads no more of them
+    except ValueError:  # Python refuses numbers with so many digits
         raise ValueError("it has a number of thousands of digits") from None
 
 

@@ -79,7 +79,7 @@ class Trainer(Stepper):
         board = None
         if config.tensorboard and self.world.first:
             board = Board(self.folder.path, progress.step, self.net.neuron_names())
-            if progress.rows and not progress.iteration:  # purged with all from `step` on, or never written
+            if progress.rows and not progress.iteration:  # its point was purged, or never written
                 board.add(progress.rows[-1])
         if self.world.first:
             self.folder.rewrite_metrics(progress.rows)
@@ -97,7 +97,7 @@ class Trainer(Stepper):
                     return ending
             return "epochs"
         except NotFiniteError as error:  # `lif` looks at its currents on the CPU: training cannot go on
-            if self.world.size > 1:  # the others may not have seen it, and wait: end them all
+            if self.world.size > 1:  # the other processes may not have seen it, and would wait: end them all
                 raise
             self._warn_not_finite(str(error))
             return "nan"

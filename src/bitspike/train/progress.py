@@ -31,9 +31,9 @@ class Progress:
     """The progress of a run: its epoch, iteration, best epoch and so on. A checkpoint holds all of it."""
 
     epoch: int = 0  # finished
-    iteration: int = 0  # of the epoch in work
+    iteration: int = 0  # of the current epoch
     step: int = 0  # iterations so far
-    best_epoch: int = 0  # the chosen: the most accurate, then the least lossy; or the last (train.choose)
+    best_epoch: int = 0  # the most accurate, among equals that of the smallest loss; or the last (train.choose)
     best_accuracy: float = -1.0
     best_loss: float = math.inf
     best_digest: str = ""  # of best.safetensors; none in a checkpoint of an earlier version

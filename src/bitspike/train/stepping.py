@@ -117,7 +117,7 @@ class Stepper:
             thetas = torch.stack(self._thetas()).double()
             figures = torch.cat((self.sums, dead, spikes, thetas)).tolist()
         (loss, right, count), rest, n = figures[:3], figures[3:], len(layers)
-        count = count or 1  # where other processes hold all samples since the last checkpoint
+        count = count or 1  # other processes may hold all samples since the last checkpoint
         return {
             "loss": loss / count,
             "accuracy": right / count,

@@ -51,7 +51,7 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
     if packed is None:
         return None
     shape = (len(x), x.shape[1], outputs)
-    mask = _mask(block.dropout, shape) if block.dropout.active else None  # last: nothing is drawn in vain
+    mask = _mask(block.dropout, shape) if block.dropout.active else None  # last, so that no draw is wasted
     return dense(x, packed, signs, synapse.bias, mask, neurons, state)
 
 

@@ -19,7 +19,7 @@ from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import GRADS
 
-_METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths go without
+_METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths do not call
 
 
 def watched(module: nn.Module) -> bool:

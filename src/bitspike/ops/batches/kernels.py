@@ -72,7 +72,7 @@ def _images_kernel(
     inside = i < SIZE
     source = i
     if SHIFT > 0 or CONTRAST:
-        # a draw a pixel, all of them the image's: philox wants blocks
+        # every pixel draws the image's numbers, because philox needs blocks
         image = tl.zeros([BLOCK], tl.int32) + (b.to(tl.int32) + first_row)
         none = tl.zeros([BLOCK], tl.int32)
         down, right, _, level = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)

@@ -30,7 +30,7 @@ def scatter_counts(
     at = torch.where(held, starts[rows, None] + place, 0)
     t = (index[at] // size).long()
     row = torch.arange(batch, device=rows.device)[:, None]
-    spare = steps * batch * width  # one more bin, where what is too much of a shorter sample lands
+    spare = steps * batch * width  # one more bin, for the surplus entries of shorter samples
     target = torch.where(held, (t * batch + row) * width + index[at] - t * size, spare)
     out = torch.zeros(spare + 1, dtype=torch.uint8, device=rows.device)
     put(out, target.flatten(), count[at].flatten())

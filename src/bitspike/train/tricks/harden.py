@@ -19,7 +19,7 @@ from bitspike.train.tricks.trick import Setup, Trick
 
 STRIDES = 70.0  # root mean square of the latent weights at the start, in steps of Adam's size: room to move
 SPREAD = 0.7  # hardness * weight at the start, root mean square: tanh is nearly straight there
-RISE = 30.0  # that hardness rises by: the weights are then -1 or +1 but for a few
+RISE = 30.0  # factor by which hardness rises; nearly all weights are -1 or +1 then
 
 
 class Harden(Trick):

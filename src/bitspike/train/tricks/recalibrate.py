@@ -22,7 +22,7 @@ Norm = StepBatchNorm2d | SharedBatchNorm2d
 # A layer moves its averages T times in a call, and a move shrinks what was there by 1 - m. From 0, with this m, the
 # weights of the first and the last step differ by T * 2**-24, less than float32 rounds; 1 - m is exact in float32.
 MOMENTUM = 2.0**-24
-# Not the batch of evaluations, which may depend on the machine.
+# This is not the batch of evaluations, because that may depend on the machine.
 MINIBATCH, VALUES = 1024, 25 * 2**20  # samples at most, and numbers of their input
 
 

@@ -59,6 +59,6 @@ def plan(
                 cells += [
                     Cell(protocol, task, name, spec, ablation_trials)
                     for name, spec in changed
-                    if differences(base, spec)  # --set may have made it already
+                    if differences(base, spec)  # --set may have made this change already
                 ]
     return cells

@@ -32,7 +32,7 @@ def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str,
     activity = {key: activity_of(each, options) for key, each in results.items() if each.is_variant}
     summary: dict[str, Any] = {
         "task": f"{table.about}: test accuracy in percent, over trials",
-        "reported_by": {"command": options.command, "versions": versions()},  # each cell has those it was trained by
+        "reported_by": {"command": options.command, "versions": versions()},  # a cell has its own versions
         "sigmas_are": SIGMA_IS,
         "seconds_training": round(sum(training_seconds(each) for each in results.values()), 1),
         "cells": _nested({key: describe(each, activity.get(key)) for key, each in results.items()}),

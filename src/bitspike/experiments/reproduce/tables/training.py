@@ -31,7 +31,7 @@ def train_table(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError(f"reproduce {table.name} trains in one process, but torchrun started several; run it without")
     require_same_experiments(cells, out)
-    read_results(table, out)  # what cannot be read must not end the command after hours of training
+    read_results(table, out)  # an unreadable result must end the command now, not after hours of training
     return train_cells(cells, out, options_for, lambda options: write_report(table, out, options))
 
 
