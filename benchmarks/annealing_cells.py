@@ -184,7 +184,7 @@ def dead_at_start(trainer: Trainer) -> list[float]:
 
     A copy is used, in training mode: batch norm has no averages yet.
     """
-    net, samples = copy.deepcopy(trainer.net).train(), trainer.chooser
+    net, samples = copy.deepcopy(trainer.net).train(), trainer.selection_samples
     alive: list[torch.Tensor] = []
     for rows in torch.arange(len(samples), device=trainer.device).split(512):
         now = [fired(counts)[0] for counts in net.observe(samples.batch(rows)[0]).counts()]

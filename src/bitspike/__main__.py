@@ -1,4 +1,4 @@
-"""`python -m bitspike`, which torchrun needs."""
+"""The entry point of `python -m bitspike`, which torchrun needs."""
 
 from bitspike.cli import main
 

@@ -1,4 +1,4 @@
-"""Imports on first use, so that what needs no PyTorch does not wait for it; and errors for what is not installed."""
+"""Imports on first use, so that code without PyTorch need not wait for it; and errors for missing libraries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _imported(module: str, wanted: str) -> Any:
 
 
 def needs(library: str, what: str) -> str:
-    """Return the line for `what` that needs a library of the extra `train` which is not installed."""
+    """Return the error line for `what`, which needs a missing library of the extra `train`."""
     return _to_install(f"{what} needs {library}")
 
 

@@ -16,8 +16,8 @@ from bitspike.schedules import Schedule
 class ThresholdAnnealing:
     """Raises the thresholds of `net` along `schedules`; call `.step()` once after each `optimizer.step()`.
 
-    Not before `loss.backward()`, which needs the thresholds of the forward pass: bitspike layers refuse it, and say so.
-    Layers of snnTorch and SpikingJelly keep what they need; there the order changes nothing.
+    Do not call it before `loss.backward()`, which needs the thresholds of the forward pass: bitspike layers then raise
+    an error. Layers of snnTorch and SpikingJelly keep what they need; there the order changes nothing.
 
     `net` may hold layers of bitspike, snnTorch (`threshold`) and SpikingJelly (`v_threshold`), mixed too.
     `schedules` is one schedule for all, a list with one a neuron layer in module order, or a dict by
@@ -90,8 +90,8 @@ class ThresholdAnnealing:
     def step(self) -> None:
         """Write the thresholds of the next training iteration.
 
-        Goes on where training was, also after `finish()`. Inside `with annealing.finish():` the iteration counts, and
-        its thresholds are there after the block.
+        Training continues where it was, also after `finish()`. Inside `with annealing.finish():` the iteration is
+        counted, and its thresholds are written after the block.
         """
         self._step += 1
         self._for_good.clear()
@@ -102,11 +102,11 @@ class ThresholdAnnealing:
         return [buffer for name in self._schedules for buffer in self._buffers(name)]
 
     def values(self, step: int) -> list[float]:
-        """Return what the tensors of `buffers()` hold after `step` iterations, one number each."""
+        """Return the values of the tensors of `buffers()` after `step` iterations, one number for each."""
         return [theta for name, s in self._schedules.items() for theta in [s(step)] * len(self._buffers(name))]
 
     def passed(self, steps: int = 1) -> None:
-        """Count iterations that have passed and that wrote the thresholds (`values`) themselves."""
+        """Count iterations that have written the thresholds (`values`) themselves."""
         self._step += steps
         self._for_good.clear()
         if self._blocks:
@@ -118,9 +118,9 @@ class ThresholdAnnealing:
     def finish(self) -> AbstractContextManager[None]:
         """Write the final thresholds, as the paper uses at test time.
 
-        For good, until the next `step()`. Or for a while in training: `with annealing.finish(): evaluate(net)` only
-        shows them, and after the block thresholds are what they would be without it, also if blocks are nested or
-        `finish()` was called for good before. Inside the block `state_dict()` is that of training.
+        They stay until the next `step()`. Within training, `with annealing.finish(): evaluate(net)` sets them only for
+        the block; after it thresholds are what they would be without it, also if blocks are nested or `finish()` was
+        called before. Inside the block `state_dict()` is that of training.
         """
         finish = _Finish(self)
         self._for_good.add(finish)
@@ -128,7 +128,7 @@ class ThresholdAnnealing:
         return finish
 
     def thresholds(self) -> dict[str, float]:
-        """Return the threshold of every neuron layer now, by module name."""
+        """Return the current threshold of every neuron layer, by module name."""
         return {name: neurons.read() for name, neurons in self._layers.items()}
 
     def schedules(self) -> dict[str, Schedule]:
@@ -146,7 +146,7 @@ class ThresholdAnnealing:
         return {"step": self._step, "finished": bool(self._for_good), "schedules": self._described()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue at the saved iteration; refuses a state that was saved with other schedules."""
+        """Continue at the saved iteration; refuse a state that was saved with other schedules."""
         missing = {"step", "finished", "schedules"} - set(state)
         if missing:
             raise ValueError(
@@ -165,11 +165,11 @@ class ThresholdAnnealing:
         self._write()
 
     def _described(self) -> dict[str, list[float]]:
-        """Describe schedules by their values at a few steps: alike for any kind of schedule, and exact through JSON."""
+        """Describe schedules by their values at a few steps, which works for every schedule and is exact in JSON."""
         return {name: [float(s(0)), float(s(1)), float(s(1000)), float(s.final)] for name, s in self._schedules.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy: it is in none of the original's `with` blocks, which it could never leave."""
+        """Return the state for a copy, which is in none of the original's `with` blocks: it could never leave them."""
         return vars(self) | {"_blocks": 0}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -178,7 +178,7 @@ class ThresholdAnnealing:
 
 
 class _Finish(AbstractContextManager[None]):
-    """What `finish()` returns: final thresholds for good, or for a while as a `with` block, as often as wanted."""
+    """The result of `finish()`: final thresholds from now on, or only within a `with` block, which may be repeated."""
 
     def __init__(self, annealing: ThresholdAnnealing) -> None:
         self._annealing = annealing

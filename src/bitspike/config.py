@@ -1,4 +1,4 @@
-"""How configuration is validated: frozen pydantic models, whose errors say in one line what is wrong and what to do."""
+"""Validation of configuration: frozen pydantic models, with one-line errors that say what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _a_number(value: object) -> object:
 
 
 def _without_quotes(value: object) -> str:
-    """Return what to do about a number or truth value that was written as a string; "" if it is neither."""
+    """Return advice for a number or truth value that was written as a string; "" if it is neither."""
     if not isinstance(value, str) or len(value) > 40:
         return ""
     try:
@@ -82,15 +82,15 @@ def validated(model: type[M], values: Mapping[str, Any], where: str | Callable[[
         return model.model_validate(dict(values))
     except ValidationError as error:
         found = _problems(model, error.errors())
-    said: dict[str, list[str]] = {}
+    texts_by_place: dict[str, list[str]] = {}
     for problem in found[:_MOST]:
-        said.setdefault(where if isinstance(where, str) else where(problem), []).append(problem.text)
+        texts_by_place.setdefault(where if isinstance(where, str) else where(problem), []).append(problem.text)
     more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
-    raise ValueError("; ".join(f"{place}: {'; '.join(texts)}" for place, texts in said.items()) + more)
+    raise ValueError("; ".join(f"{place}: {'; '.join(texts)}" for place, texts in texts_by_place.items()) + more)
 
 
 def problems_of(model: type[Config], values: Mapping[str, Any]) -> list[Problem]:
-    """Return what keeps `values` from being a `model`: one problem for each wrong field, none if they are one."""
+    """Return one problem for each field in which `values` are not a valid `model`; an empty list if they are valid."""
     try:
         model.model_validate(dict(values))
     except ValidationError as error:
@@ -122,7 +122,7 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
 
 
 def _problem(model: type[Config], error: Any) -> Problem:
-    """Return one error of pydantic in our words: pydantic's path holds branches of unions, the user knows fields."""
+    """Return one of pydantic's errors in our words, with the path of a field, without branches of unions."""
     *above, last = error["loc"] or ("",)
     extra = error["type"] == "extra_forbidden"  # then the last part is the user's, whatever it looks like
     path = [str(part) for part in above if not _is_branch(part)]
@@ -145,7 +145,7 @@ def _problem(model: type[Config], error: Any) -> Problem:
 
 
 def _is_branch(part: object) -> bool:
-    """Tell whether a part of pydantic's path is a branch of a union, and not a field."""
+    """Return whether a part of pydantic's path is a branch of a union, and not a field."""
     return isinstance(part, str) and (
         part in ("float", "int", "str") or "[" in part or "-" in part or part[:1].isupper()
     )
@@ -161,7 +161,7 @@ def shown(value: object, write: Callable[[Any], str] = repr) -> str:
 
 
 def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
-    """Return a message that names the known key nearest to a wrong one; a field of another table may be it."""
+    """Return a message that names the known key nearest to a wrong one; it may be a field of another table."""
     field = key.rpartition(".")[2]
     near = [name for name in known if name.rpartition(".")[2] in (field, _ELSEWHERE.get(field))][:1]
     near = near or difflib.get_close_matches(key, known, 1, cutoff=0.5)
@@ -170,7 +170,7 @@ def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
 
 
 def unknown_table(name: str, model: type[Config]) -> str:
-    """Return a message that lists a model's tables, and names the one that was meant if that can be told."""
+    """Return a message that lists a model's tables, and names the one that was probably meant."""
     listed = ", ".join(f"[{table}]" for table in tables_of(model))
     meant = _meant_table(name, model)
     return f"no table is named [{shown(name, str)}]; the tables are {listed}" + (
@@ -204,7 +204,7 @@ def known_keys(model: type[Config], prefix: str = "") -> list[str]:
 
 
 def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:
-    """Return the keys that a table within a table has, where `path` leads to one of them; else an empty list."""
+    """Return all keys of the table within a table that `path` leads to; an empty list if there is none."""
     if len(path) < 3 and path[0] != "paper":
         return []
     inner: list[type[Config]] = [model]
@@ -219,7 +219,7 @@ def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:
 
 
 def _models(annotation: Any) -> Iterator[type[Config]]:
-    """Give the models that a type annotation holds, however deep."""
+    """Yield the models within a type annotation, at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, Config):
         yield annotation
         return

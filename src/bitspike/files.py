@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, checksums, one writer at a time."""
+"""Safe writing of files: atomic writes, checksums, one writer at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a file beside `path`, then move it there: a reader never sees half of it, nor does a crash.
+    """Let `write` fill a file beside `path`, then move it there, so that `path` is never half written.
 
     The bytes are on the disk before the move, so that not even a power cut leaves an empty file under the name.
     """
@@ -40,7 +40,7 @@ def write_text(path: Path, text: str) -> Path:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn errors over a full disk or a folder that cannot be written into ones that name the file and the way out."""
+    """Turn errors about a full disk or a read-only folder into errors that name the file and what to do."""
     try:
         yield
     except OSError as error:
@@ -73,7 +73,7 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
 
 @contextmanager
 def locked(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Hold `path` as a lock among processes; `on_wait` is called once if another has it. A killed process lets go."""
+    """Hold `path` as a lock among processes; call `on_wait` once if another holds it. A killed process frees it."""
     from filelock import FileLock, Timeout  # torch depends on it
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Thresholds from the drive that a network's layers get on a batch, measured before training."""
+"""Suggestions for thresholds, from the drive of a network's layers on a batch, measured before training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never cove
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """How hard a layer is driven: `peaks [B, ...]` is the highest free membrane of each neuron for each sample.
+    """The drive of a layer: `peaks [B, ...]` is the highest free membrane of each neuron for each sample.
 
     A free membrane has no spike and no reset. Up to its first spike every membrane is free, so a neuron fires for a
     sample if its peak reaches theta. Where there are several glances, each glance has its own peak.
@@ -59,15 +59,15 @@ class Drive:
     def largest_rate(self, theta_inf: float) -> float:
         """(typical - theta) / (theta_inf - theta), at most 1: a faster Relax passes the typical peak in one update.
 
-        The paper's bound on the rate (Eq. 7), with weights as they are and the typical neuron for all of them: the
-        weakest that fires is as good as at theta, and would allow no rate at all.
+        This is the paper's bound on the rate (Eq. 7) for the current weights, with the typical neuron in place of all:
+        the weakest neuron that fires is almost at theta, and would allow no rate at all.
         """
         return min((self.typical - self.theta) / (theta_inf - self.theta), 1.0)
 
 
 @torch.no_grad()
 def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Drive]:
-    """Measure the drive of each neuron layer on `batch`, in module order; the net stays as it is.
+    """Measure the drive of each neuron layer on `batch`, in module order; the network is not changed.
 
     `net` is a network of `build`, and `batch` static `[B, *input_shape]` or `[T, B, *input_shape]`; or any module with
     neurons of bitspike, snnTorch or SpikingJelly, and `batch` what it is called with: `net(batch)` runs over all time
@@ -103,7 +103,7 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = 0.5) -> list[Dri
 
 
 def _is_built(net: nn.Module, layers: dict[str, Neurons]) -> TypeGuard[SpikingNetwork]:
-    """Return whether `net` is blocks in a row and nothing else, so that each layer can be run alone."""
+    """Return whether `net` consists only of blocks in a row, so that each layer can be run alone."""
     if not isinstance(net, SpikingNetwork) or net.neuron_names() != list(layers):
         return False
     plain = type(net).forward is SpikingNetwork.forward and type(net).run is SpikingNetwork.run
@@ -123,7 +123,7 @@ def _measured_by_block(net: SpikingNetwork, batch: Tensor, start: float) -> Iter
 def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: dict[str, float]) -> tuple[str, Tensor]:
     """Run `net` with the layers in `thetas` firing and others silent; return the first silent layer and its peaks.
 
-    It gets the input that it will get, whatever the thresholds of layers behind it are now.
+    Its input does not depend on the current thresholds of the layers after it.
     """
     peaks: dict[str, Tensor] = {}  # of one layer
 
@@ -163,7 +163,7 @@ def _next_peaks(net: nn.Module, batch: Any, layers: dict[str, Neurons], thetas: 
 
 
 def _as_in_training(net: nn.Module) -> None:
-    """Set train mode, but not for dropout."""
+    """Put `net` in training mode, but not its dropout."""
     net.train()
     for module in net.modules():
         if any("Dropout" in base.__name__ for base in type(module).__mro__):
@@ -258,7 +258,7 @@ def _schedule(drive: Drive, final: float, rate: float) -> Schedule:
 
 
 def _require_batch(net: SpikingNetwork, batch: Tensor) -> int | None:
-    """Return the steps that a static batch is fed for, None for a sequence; raise if the batch does not fit."""
+    """Return the number of steps that a static batch is fed for, None for a sequence; raise if it does not fit."""
     if not isinstance(batch, Tensor):
         raise TypeError(f"measure_drive: batch must be a tensor, but is a {type(batch).__name__}")
     inner = ", ".join(map(str, net.input_shape))
@@ -273,7 +273,7 @@ def _require_batch(net: SpikingNetwork, batch: Tensor) -> int | None:
 
 
 def _require_content(batch: Any) -> None:
-    """Raise if `batch` is a tensor that can drive no neuron: empty or silent."""
+    """Raise if `batch` is a tensor that can drive no neuron, because it is empty or silent."""
     if not isinstance(batch, Tensor):
         return
     if batch.numel() == 0:
@@ -283,7 +283,7 @@ def _require_content(batch: Any) -> None:
 
 
 def _copies(net: SpikingNetwork) -> Iterator[Block]:
-    """Yield a copy of each block as it is at the first iteration, so that nothing of the net moves."""
+    """Yield a copy of each block in its state at the first iteration, so that the network itself does not change."""
     for layer in net.layers:
         block = cast(Block, copy.deepcopy(layer))
         stop_recording(block)

@@ -1,4 +1,4 @@
-"""Text and tables on a terminal. Titles, names and paths come from files and servers: none may steer the terminal."""
+"""Text and tables on a terminal. Names and paths come from files and servers, so none may control the terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Label(TextColumn):
 
 
 def table(title: str = "", *, words: Sequence[str] = (), numbers: Sequence[str] = ()) -> Table:
-    """Return a table for `draw`: columns of words, which are folded if need be, then of numbers, which stay whole."""
+    """Return a table for `draw`: first columns of words, which may be folded, then of numbers, which are not."""
     made = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     made.padding, made.collapse_padding = (0, 1, 0, 0), True
     for heading in words:
@@ -61,7 +61,7 @@ def draw(made: Table, console: Console) -> None:
 
 
 def _least(made: Table) -> int:
-    """Return the least width of the table: numbers whole, words folded to 12 characters."""
+    """Return the least width of the table, with words folded to 12 characters and numbers not folded."""
     least = 2 * (len(made.columns) - 1)  # between them
     for column in made.columns:
         widest = max(cell_len(str(cell)) for cell in (column.header, *column.cells))

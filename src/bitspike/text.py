@@ -1,10 +1,10 @@
-"""Text that came from a file, a server or a command line, made safe to show."""
+"""Functions that make text from a file, a server or a command line safe to show."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    r"""Return the text with whatever a terminal would obey or could not show spelt out, as \u001b and \n."""
+    r"""Return the text with control characters, and others that a terminal cannot show, written as \u001b and \n."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _spelt(c) for c in text)
 
 

@@ -143,7 +143,7 @@ def test_the_data_is_there_once(tmp_path, monkeypatch):
     train(tmp_path, "out", "train.epochs=1", together=True)
     assert len(seen) == 3
     assert len({id(trainer.samples) for trainer in seen}) == 1
-    assert len({id(trainer.chooser) for trainer in seen}) == 1
+    assert len({id(trainer.selection_samples) for trainer in seen}) == 1
     assert not torch.equal(seen[0].net.layers[0].synapse.weight, seen[1].net.layers[0].synapse.weight)
 
 

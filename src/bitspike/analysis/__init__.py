@@ -1,1 +1,1 @@
-"""What trained networks do: statistics of their spikes, figures, animations, pages."""
+"""Analysis of trained networks: statistics of their spikes, figures, animations, pages."""

@@ -1,4 +1,4 @@
-"""How often the neurons of a network fire: a histogram over the neurons of each layer, and how many never fire."""
+"""The activity of a network: a histogram of how often the neurons of each layer fire, and how many never fire."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: i
 
 
 def as_layer(values: Any) -> LayerActivity:
-    """Return a layer's activity from a table, as JSON gives it back."""
+    """Return a layer's activity from a table that was read from JSON."""
     return LayerActivity(
         str(values["name"]),
         int(values["neurons"]),

@@ -57,7 +57,7 @@ class Descent:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """How often a network's neurons fire for a sample that is shown for `steps`."""
+    """The activity of a network's layers for samples that are shown for `steps`."""
 
     layers: list[LayerActivity]
     steps: int
@@ -65,7 +65,7 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One task under one protocol: a row of panels."""
+    """One row of panels: one task under one protocol."""
 
     title: str
     accuracy_on: str
@@ -134,9 +134,9 @@ def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> Non
 
 
 def middle_curve(trials: Sequence[Sequence[float]]) -> list[float]:
-    """Return the median over trials, which one that collapses does not move, for the epochs that all trials have.
+    """Return the median over trials for the epochs that all have; one trial that collapses does not move it.
 
-    Where one trial ends, the median of the rest would jump.
+    Later epochs are left out, because the median would jump where a trial ends.
     """
     return [statistics.median(values) for values in zip(*trials, strict=False)]
 

@@ -1,4 +1,4 @@
-"""How well an output neuron fires at its target time: statistics over training iterations and seeds."""
+"""Statistics of how well an output neuron fires at its target time, over training iterations and seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class TimingStatistics:
-    """Means over the last iterations and all seeds; shares are in [0, 1].
+    """Statistics of spike times: means over the last iterations and all seeds; shares are in [0, 1].
 
     Examples:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Membrane traces over training: a figure, an animation, and a page with a slider. Plain arrays in, files out."""
+"""Pictures of membrane traces over training: a figure, an animation, and a page with a slider, from plain arrays."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Traces:
 
 
 def require_matplotlib() -> None:
-    """Raise an error if matplotlib is not installed: call it before the training whose figure is to be drawn."""
+    """Raise an error if matplotlib is not installed; call it before a training whose figure is drawn at the end."""
     if importlib.util.find_spec("matplotlib") is None:
         raise not_installed("matplotlib", "figures need matplotlib", extra="report")
 
@@ -170,7 +170,7 @@ def write_figure(cases: Sequence[Traces], iterations: Sequence[int], path: Path)
 
 
 def _quantized(values: Tensor, limits: tuple[float, float]) -> str:
-    """Return values in base64, as 16-bit steps of three times the panel's range: what is further out is not visible."""
+    """Return values in base64, as 16-bit steps of three times the panel's range; values further out are not visible."""
     low, high = limits
     middle, scale = (low + high) / 2, 1.5 * (high - low)
     steps = ((values - middle) / scale * 32767).clamp(-32767, 32767).round().to(torch.int16)

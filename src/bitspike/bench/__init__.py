@@ -1,1 +1,1 @@
-"""Whole training steps of the same network in several libraries, side by side: cases, peers, timing, table, picture."""
+"""The benchmark of whole training steps in several libraries: cases, peers, timing, table, picture."""

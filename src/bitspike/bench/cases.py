@@ -13,7 +13,7 @@ Work = Literal["step", "layer"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case. `work` is a whole training step, or forward and backward of one layer without an optimizer.
+    """One case of the benchmark. `work` is a whole training step, or forward and backward of one layer.
 
     `density` is the share of the input that is not 0. `preset` gives decays, thresholds, dropout, loss and optimizer;
     growth cases take the network from `notation` and the rest from there.
@@ -42,7 +42,7 @@ class Case:
         return layers
 
     def neurons(self) -> int:
-        """Return the neurons of all layers together."""
+        """Return the number of neurons of all layers together."""
         return sum(neurons_of(layer) for layer in self.layers())
 
     def neuron_steps(self) -> int:
@@ -50,12 +50,12 @@ class Case:
         return self.neurons() * self.batch * self.steps
 
     def grown_to(self) -> int:
-        """Return where on the curve of its group this case lies."""
+        """Return the position of this case on the curve of its group: its time steps, width or batch."""
         return {"T": self.steps, "batch": self.batch}.get(self.along, self.neurons())
 
 
 def neurons_of(layer: Layer) -> int:
-    """Return the neurons of one layer."""
+    """Return the number of neurons of one layer."""
     if isinstance(layer, Conv):
         channels, height, width = layer.output
         return channels * height * width
@@ -130,7 +130,7 @@ def _grown(base: Case, group: str, along: Literal["T", "width", "batch"], size: 
 
 
 def growth() -> tuple[Case, ...]:
-    """Return cases in which a dense or convolutional network grows in time steps, width or batch, all else equal."""
+    """Return cases in which a dense or convolutional network grows in time steps, width or batch; all else is equal."""
     dense = replace(_SHD, notation="700Dense1000Dense20")
     times, batches = (50, 100, 200, 400, 800, 1600, 3200), (8, 32, 128, 512)
     return (

@@ -1,4 +1,4 @@
-"""What is timed: one training step of one library, and what must be known to judge its number."""
+"""A contender of the benchmark: one training step of one library, with the facts needed to judge its time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def waiter(device: torch.device) -> Callable[[], None]:
 
 @contextmanager
 def using(arithmetic: Arithmetic, device: torch.device) -> Iterator[None]:
-    """Set PyTorch's switches, and put them back afterwards."""
+    """Set PyTorch's switches for the block, and restore them afterwards."""
     matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn
     before = (matmul.allow_tf32, conv.allow_tf32, torch.are_deterministic_algorithms_enabled())
     fill = deterministic.fill_uninitialized_memory

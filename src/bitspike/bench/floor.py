@@ -1,4 +1,4 @@
-"""The least that a training step must do: operations and bytes counted by hand, and how fast this device does them.
+"""A lower bound for the time of a training step: operations and bytes counted by hand, and the device's speed.
 
 Operations are those of the products, two for each multiply-accumulate: forward, gradient of the weights, gradient of
 the input (not of the first layer). A convolution with average pooling behind it counts as one strided convolution with
@@ -66,7 +66,7 @@ def count(case: Case, optimizer: str, *, skips_zeros: bool = False) -> Work:
     hidden = sum(neurons_of(layer) for layer in layers[:-1]) * samples
     inputs = math.prod(case.input_shape) * (4 * case.batch if case.static else samples)
     moved = 2 * inputs + 3 * hidden // 8 + 4 * _PASSES[optimizer] * parameters
-    currents = sum(neurons_of(layer) for layer in layers[case.static :]) * samples  # that of an image does not change
+    currents = sum(neurons_of(layer) for layer in layers[case.static :]) * samples  # an image's own is constant
     return Work(operations, moved, moved + currents * 2 * 4 + hidden * 2 * 2)
 
 
@@ -85,7 +85,7 @@ def _weights(layer: Layer) -> int:
 
 
 def measure_ceilings(device: torch.device, before: Ceilings | None = None) -> Ceilings:
-    """Time a large product (bf16 on a GPU, float32 on a CPU) and a large copy; return the best, `before` included."""
+    """Time a large product (bf16 on a GPU, float32 on a CPU) and a large copy; return the best, also of `before`."""
     gpu = device.type == "cuda"
     n, dtype = (8192, torch.bfloat16) if gpu else (1024, torch.float32)
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))

@@ -1,4 +1,4 @@
-"""The benchmark: one case after another, in each our step and the peers' in turns. The result is plain data."""
+"""The benchmark itself: for each case, our step and the peers' steps take turns. The result is plain data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure. `seconds` is the time for the rounds of one case; making and compiling comes on top."""
+    """A plan of what to measure. `seconds` is the time for the rounds of one case, without building and compiling."""
 
     cases: Sequence[Case]
     peers: Sequence[str]
@@ -102,7 +102,7 @@ def _case(plan: Plan, case: Case) -> Result:
 def _enter(
     plan: Plan, problem: Problem, make: Callable[[Problem], Contender], entrants: dict[str, Entrant], name: str
 ) -> Result:
-    """Make a contender and take its first steps; a failure is written down, and the others go on."""
+    """Build a contender and run its first steps; a failure becomes a part of the result, and the others go on."""
     if time.monotonic() > plan.deadline:
         return {"error": "no time was left"}
     try:

@@ -1,4 +1,4 @@
-"""The training step of bitspike itself, as `bitspike train` takes it."""
+"""The training step of bitspike itself, as in `bitspike train`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _trainer(problem: Problem) -> Steps:
 
 
 class Steps:
-    """Endless steps of a trainer: after an epoch the next one begins."""
+    """An endless series of a trainer's steps: after an epoch the next one begins."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
@@ -105,5 +105,5 @@ class Steps:
         return trainer.observed
 
     def graph(self) -> str:
-        """Return whether steps are replayed from a CUDA graph by now."""
+        """Return words that say whether steps are now replayed from a CUDA graph."""
         return "CUDA graph" if self.trainer.graph is True else f"no CUDA graph: {self.trainer.graph}"

@@ -47,7 +47,7 @@ class Problem:
     device: torch.device
 
     def floats(self) -> Tensor:
-        """Return the batch as peers take it, in float32."""
+        """Return the batch in float32, as peers take it."""
         return self.x.float()
 
 
@@ -58,7 +58,7 @@ def experiment_of(case: Case) -> Experiment:
 
 
 def recipe_of(case: Case, spec: Experiment) -> Recipe:
-    """Return what a peer needs to know of the experiment."""
+    """Return the settings of the experiment that a peer needs."""
     layers = case.layers()
     count = len(layers)
     if case.work == "layer":
@@ -85,7 +85,7 @@ def recipe_of(case: Case, spec: Experiment) -> Recipe:
 
 
 def plain_scale(layer: object) -> float:
-    """Return how much larger the currents of weights -1/+1 are than those of a new nn.Linear: sqrt(3 * inputs).
+    """sqrt(3 * inputs): how much larger currents of weights -1/+1 are than those of a new nn.Linear.
 
     The single layer's threshold is that, so that ours fires as often as a peer's with real weights and threshold 1.
     """
@@ -99,7 +99,7 @@ def _each(value: float | list[float], count: int) -> tuple[float, ...]:
 
 
 def prepare(case: Case, device: torch.device, seed: int = 0) -> Problem:
-    """Return the case with one batch of synthetic data, of its shape and density, on the device."""
+    """Return the case with one batch of synthetic data, with the case's shape and density, on the device."""
     spec = experiment_of(case)
     values = synthetic(case, case.batch, seed, device)
     x = values.float().div_(255) if case.static else values.transpose(0, 1).contiguous()

@@ -1,4 +1,4 @@
-"""Several networks trained together against one alone: how many times longer their joint step takes."""
+"""A benchmark of several networks trained together against one alone: how many times longer a joint step takes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _trainer(problem: Problem, samples: Samples, seed: int) -> Trainer:
 
 
 class JointSteps:
-    """Endless joint steps of trainers: after an epoch the next one begins."""
+    """An endless series of joint steps of trainers: after an epoch the next one begins."""
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
@@ -132,13 +132,13 @@ class JointSteps:
         return self.trainers[-1].observed
 
     def graph(self) -> str:
-        """Return whether steps are replayed from a CUDA graph by now."""
+        """Return words that say whether steps are now replayed from a CUDA graph."""
         graph = self.trainers[0].graph
         return "CUDA graph" if graph is True else f"no CUDA graph: {graph}"
 
 
 def lines(result: Result) -> list[str]:
-    """Return the result in lines for the terminal."""
+    """Return the result as lines for the terminal."""
     count = result["seeds"]
     found = [f"{'case':<12} {'one, ms':>10} {f'{count} together, ms':>18} {'ratio':>7}  MB one / together"]
     for name, case in result["cases"].items():

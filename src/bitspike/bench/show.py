@@ -1,4 +1,4 @@
-"""The results as tables on the terminal."""
+"""The tables of results on the terminal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _cells(row: Result, floor: float) -> dict[str, str]:
 
 
 def _notes(case: Result) -> Iterator[str]:
-    """Yield what each row is, and how its mathematics differs from ours."""
+    """Yield notes on each row: its settings, and how its mathematics differs from ours."""
     for name, row in case["rows"].items():
         if "error" in row:
             yield f"  {name}: {row['error']}"

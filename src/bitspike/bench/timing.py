@@ -1,4 +1,4 @@
-"""Times, memory and kernels of training steps. Contenders take turns in rounds, so that a slow moment hits all."""
+"""Measurements of time, memory and kernels. Contenders take turns in rounds, so that a slow moment hits all of them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Spread:
         return cls(median, low, high)
 
     def rounded(self, digits: int = 4) -> dict[str, float]:
-        """Return the values with so many significant digits, in JSON's terms."""
+        """Return the values with a number of significant digits, as plain JSON values."""
         return {name: float(f"{getattr(self, name):.{digits}g}") for name in ("median", "low", "high")}
 
 
 @dataclass(slots=True)
 class Entrant:
-    """A contender and what was measured of it so far."""
+    """A contender with its measurements so far."""
 
     contender: Contender
     steps: int = 1  # a burst
@@ -50,9 +50,9 @@ class Entrant:
 
 
 def warm_up(contender: Contender, device: torch.device, before: int) -> Entrant:
-    """Take the first steps and find how many a round has; `before` are the bytes allocated before it was made.
+    """Run the first steps and find how many fit a round; `before` is the allocated memory before the contender.
 
-    Peak memory is what these steps take, recording a graph among them; replaying one takes no more.
+    Peak memory is that of these steps, in which a graph is recorded; replaying it takes no more.
     """
     entrant = Entrant(contender)
     if device.type == "cuda":
@@ -78,7 +78,7 @@ def allocated(device: torch.device) -> int:
 
 
 def _timed(contender: Contender, device: torch.device, steps: int) -> float:
-    """Return the seconds of a step, over several that are started one after another without waiting."""
+    """Return the seconds of a step, as the mean over several steps that are started without waiting."""
     with using(contender.arithmetic, device):
         contender.wait()
         began = time.perf_counter()
@@ -91,7 +91,7 @@ def _timed(contender: Contender, device: torch.device, steps: int) -> float:
 def race(
     entrants: Sequence[Entrant], device: torch.device, seconds: float, tick: Callable[[], object] = lambda: None
 ) -> None:
-    """Run rounds in which each contender has its turn, for about so many seconds: 3 to 25 rounds."""
+    """Run 3 to 25 rounds, for about `seconds` in all; in each round every contender has its turn."""
     began = time.perf_counter()
     for round_ in range(_MOST):
         spent = time.perf_counter() - began
@@ -103,7 +103,7 @@ def race(
 
 
 def ratios(ours: Entrant, theirs: Entrant) -> Spread:
-    """Return how many times longer they take than we do, from round to round."""
+    """Return the spread over rounds of another library's time divided by our time."""
     return Spread.of([b / a for a, b in zip(ours.seconds, theirs.seconds, strict=True)])
 
 
@@ -118,7 +118,7 @@ def launches(contender: Contender, device: torch.device) -> dict[str, int] | Non
 
 
 def counted(events: Any) -> dict[str, int]:
-    """Count in a profile's events what ran on the device, without copies and fills, and what started it."""
+    """Count the kernels among a profile's events (without copies and fills), and the calls that launched them."""
     kernels = launched = 0
     for event in events or ():
         if event.device_type.name == "CUDA":

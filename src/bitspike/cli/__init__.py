@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints; nothing else."""
+"""The command line: it only parses options, calls the library and prints results."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _run() -> None:
 
 
 def _line(error: BaseException) -> str:
-    """Return what a person should read of an error, in one line."""
+    """Return the message of an error for a person, in one line."""
     if isinstance(error, ModuleNotFoundError) and error.name in TRAIN and "pip install" not in str(error):
         return needs(error.name, "this command")
     if isinstance(error, KeyError) and error.args:

@@ -1,4 +1,4 @@
-"""The `bitspike` command itself, to which every other file here adds a command."""
+"""The `bitspike` command itself; every other file in this folder adds a command to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bitspike bench`."""
+"""The command `bitspike bench`."""
 
 from __future__ import annotations
 

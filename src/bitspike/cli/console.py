@@ -1,4 +1,4 @@
-"""How a command speaks to a person: lines, JSON and progress bars.
+"""The output of commands: lines, JSON and progress bars.
 
 Commands print with these functions and with `bitspike.terminal` only, so that no text from a file can steer a terminal.
 """
@@ -35,7 +35,7 @@ def echo(message: str, err: bool = False) -> None:
 
 
 def say(message: str) -> None:
-    """Print one line for the person on stderr, so that --json leaves stdout to the result."""
+    """Print one line for a person on stderr, so that stdout holds only the result (for --json)."""
     echo(message, err=True)
 
 
@@ -56,7 +56,7 @@ def titled(title: str, edition: str) -> str:
 
 @contextmanager
 def bars() -> Iterator[Begin]:
-    """Give a function that begins a progress bar of so many steps; bars vanish when they are done."""
+    """Give a function that starts a progress bar with a number of steps; bars vanish when they are done."""
     with _shown(MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as shown:
 
         def begin(stage: str, steps: int) -> Callable[[], None]:
@@ -68,7 +68,7 @@ def bars() -> Iterator[Begin]:
 
 @contextmanager
 def byte_bars() -> Iterator[BeginBytes]:
-    """Give a function that begins a progress bar of so many bytes; bars vanish when they are done."""
+    """Give a function that starts a progress bar with a number of bytes; bars vanish when they are done."""
     with _shown(DownloadColumn(), TransferSpeedColumn()) as shown:
 
         def begin(stage: str, total: int | None) -> Callable[[int], None]:
@@ -79,7 +79,7 @@ def byte_bars() -> Iterator[BeginBytes]:
 
 
 def _shown(*columns: ProgressColumn) -> Progress:
-    """Return progress bars with these columns behind each bar; without a terminal nothing is shown."""
+    """Return progress bars with these columns after each bar; without a terminal nothing is shown."""
     console = screen(stderr=True)
     return Progress(
         Label("{task.description:<36}"),

@@ -1,4 +1,4 @@
-"""`bitspike data list|fetch|verify|info`."""
+"""The commands `bitspike data list|fetch|verify|info`."""
 
 from __future__ import annotations
 

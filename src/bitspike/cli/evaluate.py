@@ -1,4 +1,4 @@
-"""`bitspike evaluate`."""
+"""The command `bitspike evaluate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bitspike.cli.process import tune_process
 
 
 class Split(StrEnum):
-    """Which samples of the dataset."""
+    """The samples of the dataset to evaluate on."""
 
     test = "test"
     valid = "valid"

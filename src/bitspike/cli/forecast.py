@@ -1,4 +1,4 @@
-"""How long a training will take: one line after its first iterations, as a log has no progress bar."""
+"""A forecast of how long a training will take: one line after its first iterations, since a log has no bar."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 ENOUGH = 20  # iterations to measure, or fewer that take SECONDS together
 FEWEST, SECONDS = 3, 5.0
-LONG = 30 * 60  # seconds on a CPU from which a shorter way is named
+LONG = 30 * 60  # seconds on a CPU above which the line names a shorter way
 SHARE = 1 / 3  # of a training sample's time: that of a sample in an evaluation
 FIRST_LOOK = "mnist/quick"
 
 
 class Forecast:
-    """Measures the first iterations of a training and gives the lines that say how long it will take.
+    """A forecast of the time that a training takes, from measurements of its first iterations.
 
     Each method returns a line to print, or an empty text. `runs` is how many trainings follow each other. On a GPU the
     host runs ahead of the device, and waits for it only when the figures of an iteration are read: only times between
@@ -33,11 +33,11 @@ class Forecast:
         self._seen = 0
         self._skipped = 1 if device == "cpu" else 2  # marks before the clock starts
         self._began: tuple[int, float] | None = None
-        self._said = False
+        self._reported = False
         self._iterations = self._ended = 0
 
     def begins(self, epoch: int, iterations: int, done: int) -> str:
-        """Return a line for the begin of an epoch: before the first one, how many there are."""
+        """Return a line for the start of an epoch: before the first one, how many epochs there are."""
         first, self._iterations = not self._iterations, iterations
         self._left = (self.epochs - epoch + 1) * iterations - done
         if not first:
@@ -47,10 +47,10 @@ class Forecast:
         return f"{_count(self.epochs, 'epoch')} of {_count(iterations, 'iteration')}{which}{several}"
 
     def iteration(self, looked: bool) -> str:
-        """Return a line after an iteration: once, the time that is left. `looked` is True if its figures were read."""
+        """Return the time that is left, once, after an iteration. `looked` is True if its figures were read."""
         self._seen += 1
         self._left -= 1
-        if self._said or self._left <= 0:
+        if self._reported or self._left <= 0:
             return ""
         if self.device != "cpu" and not looked:
             return ""
@@ -63,7 +63,7 @@ class Forecast:
         count, spent = self._seen - self._began[0], now - self._began[1]
         if count < ENOUGH and (count < FEWEST or spent < SECONDS):
             return ""
-        self._said = True
+        self._reported = True
         return self._line(spent / count * self._iterations * (1 + self.evaluation))
 
     def epoch_ends(self, seconds: float) -> str:
@@ -72,11 +72,11 @@ class Forecast:
         The first epoch on a GPU does not count, as kernels are compiled in it.
         """
         self._ended += 1
-        self._began, self._skipped = None, 1  # what comes between two epochs is no part of an iteration
+        self._began, self._skipped = None, 1  # the time between two epochs is not part of an iteration
         starting = self._ended == 1 and (seconds < SECONDS or self.device != "cpu")
-        if self._said or starting or self._left <= 0:
+        if self._reported or starting or self._left <= 0:
             return ""
-        self._said = True
+        self._reported = True
         return self._line(seconds)
 
     def _line(self, epoch: float) -> str:
@@ -95,7 +95,7 @@ def _count(number: int, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words, in the largest unit of which it has at least two."""
+    """Return a time in words, in the largest unit that gives at least 2."""
     for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""Ctrl-C during a training: the run is saved before it ends."""
+"""Handling of Ctrl-C during a training: the run is saved before it ends."""
 
 from __future__ import annotations
 

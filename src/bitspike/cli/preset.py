@@ -1,4 +1,4 @@
-"""`bitspike preset list|show`."""
+"""The commands `bitspike preset list|show`."""
 
 from __future__ import annotations
 

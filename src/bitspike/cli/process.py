@@ -10,11 +10,11 @@ GLANCE = 0.1  # seconds over which the processors are watched
 
 
 def tune_process() -> None:
-    """Let threads sleep while they wait if others use the processors, and keep freed memory; call before torch loads.
+    """Let waiting threads sleep if other programs use the processors, and keep freed memory; call before torch loads.
 
-    OpenMP's threads spin while they wait for each other: on an idle machine the fastest way, but where processors are
-    shared the thread they wait for may get no turn (benchmarks/cpu_waiting.py). No number depends on it. Whoever sets
-    OMP_WAIT_POLICY or GOMP_SPINCOUNT knows better.
+    OpenMP's threads spin while they wait for each other. That is fastest on an idle machine, but on a busy one the
+    thread that they wait for may get no processor (benchmarks/cpu_waiting.py). No number depends on it. A user's
+    OMP_WAIT_POLICY or GOMP_SPINCOUNT is not changed.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys() and shared():
         os.environ["OMP_WAIT_POLICY"] = "passive"

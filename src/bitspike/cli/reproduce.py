@@ -1,4 +1,4 @@
-"""`bitspike reproduce coding`, and one command for each table of the paper that is made of presets."""
+"""The command `bitspike reproduce coding`, and one for each table of the paper that is made of presets."""
 
 from __future__ import annotations
 

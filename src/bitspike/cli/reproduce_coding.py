@@ -1,4 +1,4 @@
-"""`bitspike reproduce coding`."""
+"""The command `bitspike reproduce coding`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bitspike.terminal import draw, screen, table
 
 
 class Loss(StrEnum):
-    """How the error is taken over time."""
+    """The sum or the mean of the error over time."""
 
     mean = "mean"
     sum = "sum"
@@ -63,7 +63,7 @@ def coding(
 
 
 def show_coding(summary: Mapping[str, Any], out: Path, animation: bool) -> None:
-    """Print what came of each case, the paper's claims, and where the files are."""
+    """Print the outcome of each case, the paper's claims, and where the files are."""
     console = screen()
     cases = table(
         f"Temporal coding, {len(summary['seeds'])} seeds, {summary['statistics_over']}",
@@ -93,5 +93,5 @@ def show_coding(summary: Mapping[str, Any], out: Path, animation: bool) -> None:
 
 
 def _loss(value: float) -> str:
-    """Return four digits; all those before the point, without an exponent."""
+    """Return a loss as text: four digits, or more if there are more before the point, without an exponent."""
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""`bitspike reproduce static`, and the command of any other table of the paper that is made of presets."""
+"""The command `bitspike reproduce static`, and that of any other table of the paper that is made of presets."""
 
 # Annotations are read when a command is made, because a table's tasks are among them: no `annotations` of __future__.
 
@@ -137,7 +137,7 @@ def _train(paper: PaperTable, cells: Sequence["Cell"], out: Path, where: "torch.
 
 
 def show_table(summary: Mapping[str, Any], out: Path) -> None:
-    """Print a table for each task and protocol, what ablations change, and where the files are."""
+    """Print a table for each task and protocol, the effects of ablations, and where the files are."""
     from bitspike.experiments.reproduce.tables.markdown import FAR, remarks
     from bitspike.experiments.reproduce.tables.report import FILES
 
@@ -156,7 +156,7 @@ def show_table(summary: Mapping[str, Any], out: Path) -> None:
 
 
 def _cells_drawn(title: str, cells: Mapping[str, Any]) -> Table:
-    """Return our means beside the paper's, marked where they are far off."""
+    """Return a table of our means beside the paper's, marked where they are far off."""
     from bitspike.experiments.reproduce.tables.markdown import dead_shares, far, number, span
 
     made = table(title, words=["cell"], numbers=["paper", "ours", "best", "away", "n", "epochs", "dead"])
@@ -184,7 +184,7 @@ def _spread(figures: Mapping[str, float | None]) -> str:
 
 
 def _changes_drawn(title: str, changes: Mapping[str, Any]) -> Table:
-    """Return what each ablation changes, by seed."""
+    """Return a table of what each ablation changes, by seed."""
     from bitspike.experiments.reproduce.tables.markdown import span
 
     made = table(title, words=["change"], numbers=["annealed", "changed", "difference", "epochs", "by seed"])

@@ -1,4 +1,4 @@
-"""`bitspike train`."""
+"""The command `bitspike train`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bitspike.cli.training_progress import show_training
 
 
 class Graph(StrEnum):
-    """Whether training iterations are replayed from a CUDA graph."""
+    """The choice to replay training iterations from a CUDA graph, or not."""
 
     auto = "auto"
     off = "off"
@@ -58,7 +58,7 @@ def train(
         raise ValueError("--together trains several trials side by side; say how many with --trials N")
     settings = list(set_ or [])
     settings += [f"{key}={value}" for key, value in (("seed", seed), ("train.epochs", epochs)) if value is not None]
-    spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is told at once
+    spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is reported at once
     tune_process()
     from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.folders import complete, resumable

@@ -1,4 +1,4 @@
-"""What a person sees of a training: how long it will take, a bar of the epoch with its figures, and a line an epoch."""
+"""The display of a training: how long it will take, a bar of the epoch with its figures, and a line for each epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REFRESH = 0.1  # seconds between moves of the bar: an iteration may take less th
 
 
 class ConsoleProgress:
-    """Shows a training on the console: how long it will take, a bar of the epoch, a line an epoch, and warnings."""
+    """The display of a training on the console: a forecast, a bar of the epoch, a line for each epoch, and warnings."""
 
     def __init__(self, shown: Progress, spec: Experiment) -> None:
         self.shown, self.spec = shown, spec
@@ -38,7 +38,7 @@ class ConsoleProgress:
         self.waiting, self.moved_at = 0, 0.0  # iterations that the bar has yet to show, and when it last moved
 
     def begin(self, stage: str, steps: int) -> Callable[[], None]:
-        """Show a bar for work of so many steps, such as reading data; return what moves it by one step."""
+        """Show a bar for work of so many `steps`, such as reading data; return a function that moves it by one step."""
         task = self.shown.add_task(stage, total=steps, figures="")
 
         def advance() -> None:
@@ -69,7 +69,7 @@ class ConsoleProgress:
         self.shown.console.print(printable(message), highlight=False, soft_wrap=True)
 
     def listener(self, interrupted: list[bool]) -> Listener:
-        """Return what a trainer tells its progress to; a list that is not empty ends the training."""
+        """Return the listener for a trainer; the training ends when the list `interrupted` is not empty."""
         from bitspike.train.progress import Listener
 
         return Listener(
@@ -83,7 +83,7 @@ class ConsoleProgress:
         )
 
     def epoch_begins(self, epoch: int, iterations: int, done: int) -> None:
-        """Show an empty bar for the epoch, with `done` of its iterations behind it."""
+        """Show a bar for the epoch, of which `done` iterations are done already."""
         title = f"epoch {epoch}/{self.spec.train.epochs}"
         if self.forecast is not None and (line := self.forecast.begins(epoch, iterations, done)):
             self.say(line)
@@ -107,7 +107,7 @@ class ConsoleProgress:
         self.waiting, self.moved_at = 0, now
 
     def evaluation_begins(self, batches: int) -> Callable[[], None]:
-        """Show a bar for an evaluation; return what moves it by one batch."""
+        """Show a bar for an evaluation; return a function that moves it by one batch."""
         self.shown.reset(self.task, total=batches, description="evaluating")
         self.shown.update(self.task, figures="")
         return lambda: self.shown.advance(self.task)
@@ -128,14 +128,14 @@ class ConsoleProgress:
 
 
 def _seconds(timing: Mapping[str, float | None]) -> str:
-    """Return the time of training and evaluation in words; within a CUDA graph the share of loading is not known."""
+    """Return the time of training and evaluation in words; the time of loading is not known in a CUDA graph."""
     share = timing["data_share"]
     spent = f"{timing['train_seconds']:.1f} + {timing['evaluate_seconds']:.1f} s"
     return spent if share is None else f"{spent}, data {share:.1%}"
 
 
 class SilentProgress(ConsoleProgress):
-    """Prints nothing: for the processes of a distributed run other than the first."""
+    """A display that prints nothing, for all processes of a distributed run but the first."""
 
     def say(self, message: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Files in a folder or a tar archive, read one after another; an archive is never unpacked onto the disk."""
+"""Readers for the files of a folder or a tar archive, one after another; an archive is never unpacked to disk."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Bounded(io.BufferedIOBase):
 
 
 class _Header(tarfile.TarInfo):
-    """The header of a file in an archive; one with too long extensions (long names and the like) is refused."""
+    """The header of a file in an archive; a header with too long extensions (such as long names) is refused."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -90,7 +90,7 @@ def _extracted(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """Turn any error over a damaged archive into one line."""
+    """Turn any error about a damaged archive into an error of one line."""
     try:
         yield
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Arrays in npz and HDF5 files, none of which is trusted: sizes are checked before anything is read."""
+"""Arrays in npz and HDF5 files. No file is trusted: sizes are checked before anything is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFLATE_BEST = 1032  # times what is packed; deflate cannot do better
 MOST_MEMBERS = 4096
 MOST_HEADER = 10_000  # characters, as numpy has it
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-# What zipfile, numpy and h5py raise over damaged files.
+# The errors that zipfile, numpy and h5py raise for damaged files.
 DAMAGE = (
     OSError,
     EOFError,
@@ -47,7 +47,7 @@ DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An array that is still in its file: what its header promises, and how to read it."""
+    """An array that is still in its file: the size and type from its header, and how to read it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -56,7 +56,7 @@ class Stored:
 
 @contextmanager
 def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = None) -> Iterator[dict[str, Stored]]:
-    """Give the arrays of an npz or HDF5 file by name, not yet read; none may have more than `limit` bytes.
+    """Open an npz or HDF5 file and give its arrays by name, not yet read; none may have more than `limit` bytes.
 
     A file, or a stream that errors call `name`.
     """
@@ -85,16 +85,16 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
 
 @contextmanager
 def readable(where: str) -> Iterator[None]:
-    """Turn whatever a library raises over a damaged file into one line that begins with `where`.
+    """Turn any error that a library raises about a damaged file into one line that begins with `where`.
 
-    The system's own errors (no such file, disk full) and lines that begin so already pass.
+    System errors (no such file, disk full), and lines that already begin with `where`, pass unchanged.
     """
     try:
         yield
     except Refused as error:
         raise ValueError(f"{where}: {error}") from error
     except DAMAGE as error:
-        # EINVAL is what seeking to where a damaged file points gives.
+        # EINVAL comes from seeking to a wrong place that a damaged file names.
         if getattr(error, "errno", None) not in (None, errno.EINVAL) or str(error).startswith(where):
             raise
         line = printable(" ".join(str(error).split()))[:200].rstrip(".") or type(error).__name__
@@ -104,7 +104,7 @@ def readable(where: str) -> Iterator[None]:
 
 
 class Refused(ValueError):
-    """A file can be read, but what it holds is refused; `readable` adds the file's name to the message."""
+    """The error for a file that can be read, but whose content is refused; `readable` adds the file's name."""
 
 
 def _npz_arrays(where: str, file: zipfile.ZipFile, limit: int) -> dict[str, Stored]:
@@ -134,7 +134,7 @@ def _read_member(where: str, file: zipfile.ZipFile, info: zipfile.ZipInfo, limit
 
 
 def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:
-    """Return the array of an npy stream of `size` bytes; memory is taken as bytes come, not as the header promises."""
+    """Return the array of an npy stream of `size` bytes; it takes memory for bytes that come, not for claimed ones."""
     shape, fortran, dtype = _npy_header(stream)
     promised = require_plain(shape, dtype, min(limit, size))
     data = read_up_to(stream, promised)
@@ -145,7 +145,7 @@ def read_npy(stream: IO[bytes], size: int, limit: int = LIMIT) -> NDArray[Any]:
 
 
 def read_up_to(stream: IO[bytes] | io.BufferedIOBase, size: int) -> bytearray:
-    """Return the next `size` bytes, or those that are left; a size that is only claimed takes no memory."""
+    """Return the next `size` bytes, or fewer if the stream ends; a size that is only claimed takes no memory."""
     data = bytearray()
     while len(data) < size and (block := stream.read(min(size - len(data), 2**20))):
         data += block
@@ -169,7 +169,7 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
 
 
 def require_plain(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:
-    """Return how many bytes such an array has; refuse Python objects, and more than `limit` bytes."""
+    """Return the number of bytes of an array, from its header; refuse Python objects and more than `limit` bytes."""
     if dtype.hasobject:
         raise Refused("must be plain numbers, but is Python objects (pickled), which are never read")
     size = math.prod(shape) * dtype.itemsize

@@ -1,4 +1,4 @@
-"""Events become frames: how many events each time step and place has, stored only where there are some."""
+"""Binning of events into frames: the number of events at each time step and place, stored only where it is not 0."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Binning:
 
     @property
     def end_us(self) -> int:
-        """The time from which on events are left out."""
+        """The time at which frames end; later events are left out."""
         end = self.steps * self.bin_us
         return end if self.duration_us is None else min(end, self.duration_us)
 
@@ -76,7 +76,7 @@ def bin_events(
 ) -> Frames:
     """Return frames of the samples `rows` (default: all), each sample's bins in the order of their index.
 
-    Works through blocks of samples, on as many threads as `workers`: sorting, the most of it, runs beside itself.
+    Blocks of samples are binned on `workers` threads: sorting takes most of the time, and runs in parallel.
     """
     import numpy as np
 
@@ -112,7 +112,7 @@ def bin_events(
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
-    """Yield `rows` in ranges of about BLOCK_EVENTS events, whose bins together can be numbered in 32 bits."""
+    """Yield ranges of `rows` with about BLOCK_EVENTS events each, whose bins can be numbered in 32 bits."""
     import numpy as np
 
     at = rows.start
@@ -127,7 +127,7 @@ def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
 def _bin_block(
     events: Events, binning: Binning, rows: range, shape: tuple[int, ...]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return index, count and lengths of a few samples: number every event's bin, sort, count equal ones."""
+    """Return index, count and lengths of a few samples: number every event's bin, sort, and count equal numbers."""
     import numpy as np
 
     offsets = events.offsets[rows.start : rows.stop + 1]

@@ -14,7 +14,7 @@ CATALOG: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 
 def lookup(name: str, catalog: Mapping[str, Entry] = CATALOG) -> Entry:
-    """Return the data set of that name; for an unknown name the error tells the nearest one and all others."""
+    """Return the data set `name`; the error for an unknown name lists all names, and the nearest one."""
     if name in catalog:
         return catalog[name]
     near = difflib.get_close_matches(name, catalog, n=1)
@@ -23,7 +23,7 @@ def lookup(name: str, catalog: Mapping[str, Entry] = CATALOG) -> Entry:
 
 
 def drawn_from_seed(name: str | None) -> bool:
-    """Return True if the seed draws the samples of the data set `name`, so that trials with other seeds see others.
+    """Return True if the seed draws the samples of the data set `name`, so that each seed has its own samples.
 
     False for a name that is not in the catalog, and for None, which is the user's own data.
     """

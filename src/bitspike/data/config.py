@@ -1,4 +1,4 @@
-"""Which data an experiment trains on, and how events become frames. Every field can be set from a TOML file."""
+"""The settings of data: which samples an experiment uses, and how events become frames. A TOML file can set each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Above0 = Annotated[Real, Field(gt=0, le=1e9)]
 
 
 class DataConfig(Config):
-    """A built-in set by `name`, or the user's own `file`."""
+    """The data of an experiment: a built-in set by `name`, or the user's own `file`."""
 
     name: str | None = None
     """A built-in data set; `bitspike data list` shows them."""

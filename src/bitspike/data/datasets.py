@@ -1,4 +1,4 @@
-"""Open a dataset, by name or the user's own: find it, read it, bin it (or take it from the cache), check it."""
+"""Opening of datasets, by name or the user's own: find, read, bin (or take from the cache) and check them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "c
 
 
 def load_dataset(name: str, *, root: Path | None = None, progress: Progress | None = None, **options: Any) -> Dataset:
-    """Return the dataset `name`, read as `options` say: the work of `bitspike.data.load`."""
+    """Return the dataset `name`, read with `options`; `bitspike.data.load` calls this."""
     config = validated(DataConfig, {"name": name, **options}, f"load({name!r})")
     return open_dataset(config, root=root, progress=progress or silent)
 
@@ -57,7 +57,7 @@ def open_dataset(
 
 
 def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig) -> Samples:
-    """Return at most `limit` of the samples, thinned; what is left of a sample does not depend on the limit."""
+    """Return at most `limit` of the samples, thinned; the thinning of a sample does not depend on the limit."""
     rows = limited(len(samples), limit, config.split_seed)
     return thinned(samples, config.keep, config.split_seed, split).select(rows)
 
@@ -112,7 +112,7 @@ def _binned(
 
 
 def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Binning:
-    """Return how events of the split become frames: as `config` says, else as the dataset's `defaults` do."""
+    """Return the binning of a split: from `config`, or where it is silent from the dataset's `defaults`."""
 
     def chosen(field: str, otherwise: Any = None) -> Any:
         given = getattr(config, field)
@@ -170,7 +170,7 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
 
 
 def own_edition(config: DataConfig) -> str:
-    """Return the edition of the user's own files, which is their checksums."""
+    """Return the edition of the user's own files: their checksums."""
     return "sha256 " + " and ".join(digest(file)[:16] for file in (config.file, config.test_file) if file is not None)
 
 

@@ -1,4 +1,4 @@
-"""Download one file from the first mirror that gives it whole: resumed, checked, moved into place at the end."""
+"""Download of one file from the first mirror that has it: resumed, checked, and moved into place at the end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bitspike.data.partial_file import Meter, PartialFile
 from bitspike.data.progress import ByteProgress, silent
 from bitspike.files import explained
 
-ATTEMPTS = 3  # at a mirror, counted anew whenever it has sent something
+ATTEMPTS = 3  # at a mirror; the count starts again when it has sent something
 PAUSE_S = 0.5  # before the second attempt, twice that before the third
 
 
 class DownloadError(OSError):
-    """No mirror gave the file; the message says why, mirror by mirror, on one line."""
+    """The error if no mirror gave the file; its message says why, for each mirror, in one line."""
 
 
 def download(
@@ -30,10 +30,10 @@ def download(
     timeout_s: float = 30,
     progress: ByteProgress = silent,
 ) -> Path:
-    """Write into `to` the bytes of the first of `urls` whose size and checksum (algorithm, hexadecimal) are right.
+    """Download the first of `urls` that has the right size and checksum (algorithm, hexadecimal) into the file `to`.
 
-    What has come so far is kept beside it as `.NAME.part`, and the next call goes on with it. `timeout_s` is how long a
-    server may send nothing, and how long it may take to begin with the file.
+    An incomplete download is kept beside it as `.NAME.part`, and the next call resumes it. `timeout_s` is how long a
+    server may send nothing, and how long it may take to start sending the file.
     """
     to.parent.mkdir(parents=True, exist_ok=True)
     part = PartialFile(to, size, checksum)

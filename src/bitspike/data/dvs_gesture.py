@@ -106,7 +106,7 @@ def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], lis
 def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, int, int]]]]:
     """Return the trials of the two lists, and (label, start, end) of every gesture in each trial.
 
-    They come first, in a pass of their own: an archive has the labels behind the recordings.
+    This is a first pass over the files: in an archive, the labels come after the recordings.
     """
     lists: dict[str, list[str]] = {}
     spans: dict[str, list[tuple[int, int, int]]] = {}
@@ -182,7 +182,7 @@ def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -
 
 
 def _gesture(where: str, t: NDArray[Any], x: NDArray[Any], y: NDArray[Any], p: NDArray[Any], label: int) -> Gesture:
-    """Return a gesture after checking its columns; they become small, and time counts from the first event."""
+    """Return a gesture from checked columns, in small dtypes; time counts from the first event."""
     for name, values, size in (("x", x, SIDE), ("y", y, SIDE), ("p", p, 2)):
         if len(values) and not (values.min() >= 0 and values.max() < size):
             raise ValueError(f"{where}: {name} must be in 0..{size - 1}, but goes over {values.min()}..{values.max()}")

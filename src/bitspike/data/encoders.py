@@ -1,4 +1,4 @@
-"""Numbers become spikes `[T, ...]`: by rate (Poisson), or by the time of the first spike (latency)."""
+"""Encoders that turn numbers into spikes `[T, ...]`: by rate (Poisson), or by the time of the first spike (latency)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalog knows of a data set: its files, its classes, and how its samples are read."""
+"""The catalog's entry for a data set: its files, its classes, and how its samples are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN = "local copy, checksum not known"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A data set on this machine; `files` go by the catalog's names, whichever of their forms lies here.
+    """A data set on this machine; `files` has the catalog's name of each file, whichever form of it is here.
 
     `fingerprint` changes whenever the files do.
     """
@@ -32,7 +32,7 @@ class Found:
     fingerprint: str
 
     def train_and_test(self) -> tuple[Path, Path]:
-        """Return the training and the test file, where each is one file with `train` or `test` in its name."""
+        """Return the training and the test file, for a set with one file of each, named by `train` and `test`."""
         train, test = (next(path for name, path in self.files.items() if part in name) for part in ("train", "test"))
         return train, test
 
@@ -46,7 +46,7 @@ class Edition:
 
     name: str
     files: tuple[File, ...]
-    title: str = ""  # where it must not go by the data set's own
+    title: str = ""  # if it must not have the data set's own title
     read: Callable[[Mapping[str, Path]], object] | None = None
 
 
@@ -55,14 +55,14 @@ class Edition:
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """The data set holds images. `read` gives those for training and those for testing."""
+    """The source of a data set of images. `read` gives those for training and those for testing."""
 
     read: Callable[[Found], tuple[Images, Images]]
 
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """The data set holds events. `read` gives those for training and those for testing.
+    """The source of a data set of events. `read` gives those for training and those for testing.
 
     The other fields say how events become frames; an experiment's [data] table may say otherwise.
     """
@@ -77,14 +77,14 @@ class EventSource:
 
 @dataclass(frozen=True, slots=True)
 class SeedSource:
-    """The data set has no files: a seed draws it, as it is."""
+    """The source of a data set without files: a seed draws its samples."""
 
     draw: Callable[[int], Dataset]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A data set. Editions come in the order of preference; a set without editions is built in.
+    """A data set of the catalog. Editions are in the order of preference; a set without editions is built in.
 
     `folders` are the names of folders in which copies lie. `page` is where a person gets the files if no mirror has
     them. `labels` says what a label is: a class, or the time step at which the output should fire.
@@ -105,5 +105,5 @@ class Entry:
 
     @property
     def drawn_from_seed(self) -> bool:
-        """True if every seed has samples of its own; else all seeds share the same samples."""
+        """True if each seed has its own samples; else all seeds share the same samples."""
         return isinstance(self.source, SeedSource)

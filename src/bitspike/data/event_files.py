@@ -1,4 +1,4 @@
-"""The user's own data, in npz or HDF5: images, events, or spikes in time steps, told apart by the names of arrays."""
+"""The user's own data in npz or HDF5: images, events, or spikes in time steps. The names of arrays tell which."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEEDS = {
 
 
 def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
-    """Return what the file holds, by the names of its arrays."""
+    """Return the kind of samples in the file, by the names of its arrays."""
     with open_arrays(path) as arrays:
         names = set(arrays)
     kinds: list[Literal["images", "events", "spikes"]] = []
@@ -193,7 +193,7 @@ def _sensor(path: Path, columns: Mapping[str, NDArray[Any]], given: tuple[int, .
 
 
 def _sort_samples(t: NDArray[np.int64], columns: dict[str, NDArray[Any]], offsets: NDArray[np.int64]) -> None:
-    """Sort, in place, the samples that are not in the order of time; events of the same time keep theirs."""
+    """Sort, in place, the samples that are not in the order of time; events of the same time keep their order."""
     falls = np.flatnonzero(t[1:] < t[:-1]) + 1
     for sample in np.unique(np.searchsorted(offsets, falls[~np.isin(falls, offsets)], side="right") - 1):
         here = slice(int(offsets[sample]), int(offsets[sample + 1]))
@@ -203,7 +203,7 @@ def _sort_samples(t: NDArray[np.int64], columns: dict[str, NDArray[Any]], offset
 
 
 def _start_at_zero(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-    """Count each sample's time, in place, from its first event; samples are sorted."""
+    """Make the time of each (sorted) sample start at 0, in place."""
     lengths = np.diff(offsets)
     first = t[np.minimum(offsets[:-1], max(len(t) - 1, 0))] if len(t) else np.zeros(len(lengths), np.int64)
     t -= np.repeat(first, lengths)
@@ -219,7 +219,7 @@ def _array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
 
 
 def _require_channels_first(path: Path, shape: tuple[int, ...]) -> None:
-    """Refuse [N, H, W, C]: it would be read as H channels of W x C pixels, and a network would fit that too.
+    """Refuse images [N, H, W, C]: they would be read as H channels of W x C pixels, which a network accepts too.
 
     Known by an image's size and 1, 3 or 4 channels; a small or narrow array of sensors may well be H x 4.
     """
@@ -243,7 +243,7 @@ def _require_finite(path: Path, name: str, values: NDArray[Any]) -> None:
 
 
 def _whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
-    """Return `values` as whole numbers in low..high, in as few bytes as they came in."""
+    """Return `values` as whole numbers in low..high; raise for any others."""
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
     _require_finite(path, name, values)

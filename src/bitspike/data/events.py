@@ -1,4 +1,4 @@
-"""Events as every reader gives them: one array a column, samples one after another."""
+"""Events as every reader gives them: one array for each column, with the samples one after another."""
 
 from __future__ import annotations
 

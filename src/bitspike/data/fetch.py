@@ -1,4 +1,4 @@
-"""Fetch a data set into the data root: from a folder, from a copy nearby, or from mirrors."""
+"""Fetching of data sets into the data root: from a folder, from a copy on this machine, or from mirrors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _require_folder(entry: Entry, source: Path) -> None:
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """Turn an error about a data root that cannot be written into one that says what to do."""
+    """Turn the error of a data root that cannot be written into an error that says what to do."""
     try:
         yield
     except OSError as error:
@@ -113,7 +113,7 @@ def _fetch(entry: Entry, root: Path, source: Path | None, begin: ByteProgress) -
 
 
 def _copied(item: Item, folder: Path, begin: ByteProgress) -> Item:
-    """Copy the item into `folder` unless it lies there; the copy is checked before it gets its name."""
+    """Copy the item into `folder` unless it is there already; the copy is checked before it gets its name."""
     to = folder / item.form.name
     if item.path == to:
         return item
@@ -165,7 +165,7 @@ def _downloaded(
 
 
 def _download(file: File, folder: Path, begin: ByteProgress) -> Item:
-    """Download the file in the first form that a mirror gives; a right one that is here already is kept."""
+    """Download the file in the first form that a mirror has; a correct file that is here already is kept."""
     items = [Item(file, form, folder / form.name) for form in file.forms]
     for item in items:
         if item.form.checksum is not None and item.fault() is None:
@@ -182,7 +182,7 @@ def _download(file: File, folder: Path, begin: ByteProgress) -> Item:
 
 
 def _sweep(entry: Entry, folder: Path) -> None:
-    """Remove what interrupted fetches have left behind."""
+    """Remove the files that interrupted fetches have left behind."""
     for form in (form for edition in entry.editions for file in edition.files for form in file.forms):
         for end in ("part", "part.json", "copy"):
             _remove(folder / f".{form.name}.{end}")

@@ -1,4 +1,4 @@
-"""One number for what samples hold: it is the same wherever their files lie and however they are packed."""
+"""One number for the content of samples: it does not depend on where their files lie or how they are packed."""
 
 from __future__ import annotations
 

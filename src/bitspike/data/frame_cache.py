@@ -1,4 +1,4 @@
-"""A cache of frames, so that events are read and binned once: a file's name is the hash of what it is made from."""
+"""A cache of frames, so that events are read and binned only once. A file's name is the hash of its inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bitspike.files import locked, write_atomically
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
-FORMAT = 2  # of the file, and of what binning gives; a new one leaves old files alone
+FORMAT = 2  # version of the file and of binning; a new one does not touch old files
 TYPES = {"index": torch.int32, "count": torch.uint8, "lengths": torch.int64, "labels": torch.int64}
 MOST_WORKERS = 8
 
@@ -39,8 +39,8 @@ def cached_frames(
 ) -> Frames:
     """Return frames of the events that `read` gives; `read` is called only if the frames are not in `folder`.
 
-    Without a folder nothing is kept. `key` says which events they are. One process builds, others that want the same
-    wait and take what it wrote. A file that is damaged is built again.
+    Without a folder nothing is kept. `key` identifies the events. One process builds the frames; others that need the
+    same frames wait, and use its file. A damaged file is built again.
     """
     if folder is None:
         return bin_events(read(), binning, workers=_workers(workers), progress=progress)
@@ -75,10 +75,10 @@ def _save(path: Path, built: Frames, text: str) -> None:
 
     tensors = {name: getattr(built, name) for name in TYPES}
     try:
-        told = {"made_from": text, "shape": json.dumps(built.shape), "left_out": json.dumps(built.left_out)}
-        save_file(tensors, path, metadata=told)
+        metadata = {"made_from": text, "shape": json.dumps(built.shape), "left_out": json.dumps(built.left_out)}
+        save_file(tensors, path, metadata=metadata)
     except SafetensorError as error:
-        # A full disk comes as the library's own error, its number in the text.
+        # The library reports a full disk as its own error, with the error's number in the text.
         number = re.search(r"os error (\d+)", str(error))
         if number is None:
             raise
@@ -110,7 +110,7 @@ def _load(path: Path, text: str, steps: int) -> Frames | None:
 
 
 def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:
-    """Return True if every sample's bins are there, in order, none twice or empty: batches look up places by them."""
+    """Return True if every sample's bins are in order, none twice or empty: batches rely on that."""
     if len(index) != len(count) or len(lengths) != len(labels) or not len(labels):
         return False
     if int(lengths.min()) < 0 or int(lengths.max()) > bins or int(labels.min()) < 0:

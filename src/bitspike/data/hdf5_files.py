@@ -1,4 +1,4 @@
-"""HDF5 files. A few bytes can promise gigabytes, so the size of an array is checked before it is read."""
+"""Readers of HDF5 files. A few bytes can claim gigabytes, so the size of an array is checked before it is read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _require_own(file: Any, name: str) -> None:
             raise Refused(f"{listed([name])} must be in the file itself, but is a link")
 
 
-# ---- What is promised against what is stored
+# ---- Claimed sizes and stored sizes
 
 
 def require_stored(data: Any) -> None:
@@ -129,7 +129,7 @@ def _left_out(mask: int, filters: dict[int, tuple[int, ...]], code: int) -> bool
 
 
 def _chunks(data: Any) -> Iterator[tuple[int, int, bytes]]:
-    """Yield every stored chunk: its first row, the filters that were left out (a bit each), and its packed bytes."""
+    """Yield every stored chunk: its first row, the filters that were skipped (one bit each), and its packed bytes."""
     for number in range(data.id.get_num_chunks()):
         place = data.id.get_chunk_info(number).chunk_offset
         mask, raw = data.id.read_direct_chunk(place)
@@ -184,7 +184,7 @@ def read_lists(data: Any, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _lists(data: Any) -> Iterator[tuple[int, NDArray[np.void]]]:
-    """Yield, chunk by chunk, the first row and where the lists of its rows lie."""
+    """Yield for each chunk its first row and the places of the lists of its rows."""
     if data.chunks is None:
         offset = data.id.get_offset()
         if offset is None:
@@ -214,7 +214,7 @@ def _whole_lists(raw: bytes) -> NDArray[np.void]:
 
 
 def _heap(stream: IO[bytes], at: int, held: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
-    """Return the bytes of the heap at byte `at`, and where in them its objects lie: start and length by number."""
+    """Return the bytes of the heap at byte `at`, and start and length of each object in them, by its number."""
     stream.seek(min(at, held))
     head = stream.read(16)
     size = int.from_bytes(head[8:], "little")

@@ -1,4 +1,4 @@
-"""The network: opening web addresses, telling its errors from this machine's, and understanding a server's answers."""
+"""HTTP connections: open web addresses, tell network errors from local errors, and read a server's answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK = 1 << 16
 
 
 class MirrorFailed(Exception):
-    """A mirror failed; `again` is True if another attempt may help."""
+    """The error of a mirror; `again` is True if another attempt may help."""
 
     def __init__(self, reason: str, *, again: bool = False) -> None:
         super().__init__(reason)
@@ -37,7 +37,7 @@ def is_http(url: str) -> bool:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirect only to another web address."""
+    """A handler that follows a redirect only to another web address."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if not is_http(newurl):
@@ -48,7 +48,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def opener() -> urllib.request.OpenerDirector:
-    """Return an opener of web addresses only: unlike urllib's own, it opens no local files and no ftp."""
+    """Return an opener for web addresses only: unlike urllib's own, it opens no local files and no ftp."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,
@@ -64,7 +64,7 @@ def opener() -> urllib.request.OpenerDirector:
 
 @contextmanager
 def network_errors(timeout_s: float) -> Iterator[None]:
-    """Turn errors of the network into MirrorFailed, as another mirror may work; those of this machine pass."""
+    """Turn network errors into MirrorFailed, because another mirror may work; errors of this machine pass unchanged."""
     try:
         yield
     except urllib.error.HTTPError:
@@ -79,7 +79,7 @@ def network_errors(timeout_s: float) -> Iterator[None]:
 
 
 def read_some(body: http.client.HTTPResponse, timeout_s: float) -> bytes:
-    """Return the bytes that have come by now, without waiting for more; no bytes at the end."""
+    """Return the bytes that have arrived, without waiting for more; no bytes at the end."""
     with network_errors(timeout_s):
         return body.read1(BLOCK)
 

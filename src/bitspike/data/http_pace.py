@@ -1,4 +1,4 @@
-"""HTTP that gives up on a server which keeps a connection open without sending the file."""
+"""HTTP handlers that give up on a server which keeps a connection open without sending the file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SLOWEST = 1024  # bytes a second, over two timeouts: a server that drips is as g
 
 
 class _Pace(io.RawIOBase):
-    """The bytes of a connection that is fast enough: the head comes within one timeout, then the file at SLOWEST.
+    """A stream that raises an error if its connection is slow: the head must come in one timeout, the file at SLOWEST.
 
-    A timeout of the connection's own begins anew with every byte. Only the file's bytes count, as `came` tells them: a
+    The connection's own timeout starts again with every byte. Only the file's bytes count (see `came`), because a
     server can also send headers, chunk sizes and trailers without end.
     """
 
@@ -25,7 +25,7 @@ class _Pace(io.RawIOBase):
         self._since, self._span, self._bytes = time.monotonic(), self._timeout, 0
 
     def came(self, count: int) -> None:
-        """Note that so many bytes of the file have come."""
+        """Note that `count` bytes of the file have come."""
         now = time.monotonic()
         self._bytes += count
         if self._bytes >= SLOWEST * self._span:  # enough for this span: the next begins
@@ -56,14 +56,14 @@ class _Pace(io.RawIOBase):
 
 
 class _Slow(OSError):
-    """The bytes of a file come too slowly."""
+    """The error for a file whose bytes come too slowly."""
 
     def __init__(self, span: float, count: int) -> None:
         super().__init__(f"the server is too slow: {count} bytes of the file came in {span:g} s")
 
 
 class _Response(http.client.HTTPResponse):
-    """An answer whose connection must be fast enough."""
+    """A server's answer whose connection must be fast enough."""
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
@@ -85,14 +85,14 @@ class _SecureConnection(http.client.HTTPSConnection):
 
 
 class PacedHTTPHandler(urllib.request.HTTPHandler):
-    """Opens http addresses; an answer has a `pace`, which is told of the file's bytes by `pace.came(count)`."""
+    """A handler of http addresses; report the file's bytes to the answer's `pace`, with `pace.came(count)`."""
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_Connection, req)
 
 
 class PacedHTTPSHandler(urllib.request.HTTPSHandler):
-    """Opens https addresses; an answer has a `pace`, which is told of the file's bytes by `pace.came(count)`."""
+    """A handler of https addresses; report the file's bytes to the answer's `pace`, with `pace.came(count)`."""
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(_SecureConnection, req)

@@ -1,4 +1,4 @@
-"""Samples one at a time: what a DataLoader, a Subset and a plain loop ask of a set of samples."""
+"""Access to single samples, as a DataLoader, a Subset and a plain loop need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a data set: under which names they come, and how a right one is told from a wrong one."""
+"""The files of a data set: their names and forms, and their checksums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Checksum = tuple[str, str]  # algorithm, hexadecimal
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form in which a file comes: its name, packed or not. For a folder, `members` are patterns of its files."""
+    """One form of a file: its name, packed or not. For a folder, `members` are patterns of its files."""
 
     name: str
     checksum: Checksum | None = None
@@ -32,10 +32,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file in any of its forms; it goes by the name of the first.
+    """A file in any of its forms; the name of the first form is its name.
 
-    `content` is (size, sha256) of the unpacked bytes: with it, a .gz that someone else compressed is as good, and so
-    is a file that is not compressed.
+    `content` is (size, sha256) of the unpacked bytes: with it, a .gz that someone else compressed is accepted too, and
+    so is a file that is not compressed.
     """
 
     forms: tuple[Form, ...]
@@ -64,7 +64,7 @@ def _form_fault(form: Form, path: Path) -> str | None:
 
 
 def _content_fault(path: Path, size: int, sha256: str) -> str | None:
-    """Return what is wrong with the unpacked bytes of `path`, or None; unpack no more than the right size."""
+    """Return what is wrong with the unpacked bytes of `path`, or None; unpack no more than the expected size."""
     summed, seen = hashlib.sha256(), 0
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
@@ -82,5 +82,5 @@ def _content_fault(path: Path, size: int, sha256: str) -> str | None:
 
 
 def files_without_mirror(*rows: tuple[str, int, str]) -> tuple[File, ...]:
-    """Return files that come in one form and from no mirror: one row a file with its name, size and sha256."""
+    """Return files that have one form and no mirror, from rows of a name, a size and a sha256."""
     return tuple(File((Form(name, ("sha256", sha256), size),)) for name, size, sha256 in rows)

@@ -1,4 +1,4 @@
-"""Data sets on this machine: find them, check them, list them."""
+"""Data sets on this machine: functions to find, check and list them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Status:
 
 
 def locate(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] = CATALOG) -> Found:
-    """Return the data set as it was fetched into `root`, else a copy where it lies, its checksums verified once."""
+    """Return the data set that was fetched into `root`, else a copy elsewhere, whose checksums are verified once."""
     entry, root = lookup(name, catalog), root or data_root()
     if not entry.editions:
         return built_in(entry, root)
@@ -52,7 +52,7 @@ def locate(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] 
 
 
 def verify(name: str, root: Path | None = None, *, catalog: Mapping[str, Entry] = CATALOG) -> list[Checked]:
-    """Read every file of the data set again and compare it; raise FileNotFoundError if the set is nowhere."""
+    """Read every file of the data set again and check it; raise FileNotFoundError if the set is not found."""
     entry, root = lookup(name, catalog), root or data_root()
     if not entry.editions:
         return []
@@ -142,12 +142,12 @@ def _checked(item: Item, kept: Kept | None, wrong: str | None) -> Checked:
 
 
 def built_in(entry: Entry, root: Path) -> Found:
-    """Return a data set without files: it is always there."""
+    """Return a data set without files, which is always available."""
     return Found(entry.name, entry.title, "built in", root / entry.name, {}, "")
 
 
 def found_set(entry: Entry, edition: Edition, items: Sequence[Item], kept: Mapping[str, Kept] | None = None) -> Found:
-    """Return a data set of these files; `kept` are their checksums, where a fetch wrote them down."""
+    """Return a data set of these files; `kept` are the checksums that a fetch noted, if any."""
     marks = [_mark(item, kept[item.file.name].sha256 if kept else None) for item in items]
     fingerprint = hashlib.sha256(json.dumps(marks).encode()).hexdigest()
     files = {item.file.name: item.path for item in items}
@@ -155,7 +155,7 @@ def found_set(entry: Entry, edition: Edition, items: Sequence[Item], kept: Mappi
 
 
 def _mark(item: Item, sha256: str | None) -> list[str | int]:
-    """Return what tells the bytes of a file from others: a checksum, else where and when it was written."""
+    """Return a value that changes with a file's content: its checksum, else its path, size and time of writing."""
     if item.file.content or item.form.checksum:
         return [item.file.content[1] if item.file.content else str(item.form.checksum)]
     if sha256:
@@ -168,7 +168,7 @@ def _plain_files(path: Path) -> list[Path]:
 
 
 def _memory(entry: Entry, root: Path) -> Memory:
-    """Return the notes on files that are used in place; where `root` cannot be written they are in the cache."""
+    """Return the notes on files that are used in place; they are in the cache if `root` cannot be written."""
     folder = root / entry.name
     if not can_write(folder) and (cache := cache_folder(root)) is not None:
         return Memory(cache / f"verified-{entry.name}.json")
@@ -181,7 +181,7 @@ def places_of(entry: Entry, root: Path) -> list[Path]:
 
 
 def _named_places(entry: Entry, root: Path) -> list[Path]:
-    """Return the folders within `root` and within what else BITSPIKE_DATA names."""
+    """Return the data set's folders within `root` and within the other folders of BITSPIKE_DATA."""
     return list(dict.fromkeys((root / entry.name, *below(entry, (root, *read_folders())))))
 
 
@@ -191,7 +191,7 @@ def below(entry: Entry, bases: Iterable[Path]) -> list[Path]:
 
 
 def trusting(check: Check, entry: Entry, root: Path) -> Check:
-    """Return a check that trusts folders the user named, and elsewhere also refuses what another user may choose."""
+    """Return a check that trusts folders the user named; elsewhere it refuses files that another user could write."""
     named = set(_named_places(entry, root))
     return lambda item: (None if item.path.parent in named else foreign(item)) or check(item)
 

@@ -1,4 +1,4 @@
-"""What is written down beside the files of a data set, so that they need not be read again."""
+"""Notes beside the files of a data set, so that the files need not be read and checked again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTES_LIMIT = 1 << 20  # bytes; a manifest or memory above this is not ours
 
 
 def read_json(path: Path) -> Any:
-    """Return what a JSON file holds; None if it is missing, too large or not JSON."""
+    """Return the content of a JSON file; None if it is missing, too large or not JSON."""
     try:
         if path.stat().st_size > NOTES_LIMIT:
             return None
@@ -37,7 +37,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The file `manifest.json`: what a fetch has put into its folder. It is written last, when all files are whole."""
+    """The file `manifest.json`: what a fetch has put into its folder. It is written last, after all other files."""
 
     edition: str
     source: str
@@ -64,10 +64,10 @@ class Manifest:
 
 
 class Memory:
-    """The file `verified.json`: what was wrong with files that are used in place (null: nothing).
+    """The file `verified.json`: the faults of files that are used in place (null: no fault).
 
-    With it such files are read once only. A file counts as the same while its path, its size, its two times of change
-    (the owner of a file can set one of them, not both) and the checksum it is compared with are the same.
+    It makes sure that such files are read only once. A file counts as the same while its path, its size, its two times
+    of change (the owner of a file can set only one of them) and the expected checksum are the same.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +77,7 @@ class Memory:
         self._changed = False
 
     def fault(self, item: Item) -> str | None:
-        """Return what is wrong with the item's bytes, or None; from memory if the file is the same as before."""
+        """Return what is wrong with the item's bytes, or None; a file that has not changed is not read again."""
         if item.form.checksum is None:
             return None
         found, wanted = item.path.stat(), item.form.checksum[1]
@@ -94,7 +94,7 @@ class Memory:
         return wrong
 
     def save(self) -> None:
-        """Write the memory down; where that is not possible, files are read again the next time."""
+        """Write the notes to the file; if that fails, files are read again the next time."""
         if self._changed:
             with suppress(OSError):
                 write_text(self._path, json.dumps(self._known, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""A file that is being downloaded: it grows under a hidden name, can be gone on with, and is moved when it is right."""
+"""A file that is being downloaded: it grows under a hidden name, can be resumed, and is moved when it is correct."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LIMIT = 32 << 30  # bytes, whatever a server says
 
 
 class Meter:
-    """Shows how much of a file is here; goes back where the file has to be started over."""
+    """A progress meter of a file; it goes back if the file has to be started again."""
 
     def __init__(self, stage: str, size: int | None, begin: ByteProgress) -> None:
         self._stage, self._size, self._begin = stage, size, begin
@@ -54,7 +54,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where the bytes of a partial file come from: the address, the server's name of the version, and the full size."""
+    """The origin of a partial file's bytes: the address, the server's name of the version, and the full size."""
 
     url: str
     version: str | None
@@ -86,22 +86,22 @@ class PartialFile:
 
     @property
     def length(self) -> int:
-        """The number of bytes that are here by now."""
+        """The number of bytes received so far."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def complete(self) -> bool:
-        """Return True if as many bytes are here as the file must have."""
+        """Return True if all bytes of the file have been received."""
         total = self.size if self.size is not None else self.origin and self.origin.total
         return total is not None and self.path.exists() and self.length == total
 
     def discard(self) -> None:
-        """Throw away what has come."""
+        """Delete the bytes received so far."""
         self.path.unlink(missing_ok=True)
         self.note.unlink(missing_ok=True)
         self.origin, self.spliced = None, False
 
     def finish(self) -> None:
-        """Move the file into place if its checksum is right, else throw it away."""
+        """Move the file into place if its checksum is right, else delete it."""
         if self.checksum is not None:
             algorithm, expected = self.checksum
             found = digest(self.path, algorithm)
@@ -115,12 +115,12 @@ class PartialFile:
         self.note.unlink(missing_ok=True)
 
     def _resumable(self, url: str) -> bool:
-        # Without a checksum only the server's word for the version tells that the rest belongs to the start.
+        # Without a checksum, only the server's name of the version shows that the rest belongs to the start.
         same = self.origin is not None and self.origin.url == url and self.origin.version is not None
         return self.length > 0 and (same or self.checksum is not None)
 
     def receive(self, url: str, timeout_s: float, meter: Meter) -> None:
-        """Append what the server sends, until the file is whole as far as the server says."""
+        """Append what the server sends, until the file has the size that the server says."""
         headers = {"User-Agent": "bitspike", "Accept-Encoding": "identity"}
         if start := self.length if self._resumable(url) else 0:
             headers["Range"] = f"bytes={start}-"
@@ -138,7 +138,7 @@ class PartialFile:
             self._append(response, start, total, timeout_s, meter)
 
     def _refused(self, status: int, headers: Message) -> None:
-        """Raise MirrorFailed, unless the server only says that it has no more to send than is here."""
+        """Raise MirrorFailed, unless the server only says that all bytes are here already."""
         if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and (length := self.length):
             if headers.get("Content-Range", "").strip() == f"bytes */{length}" and self.size in (None, length):
                 return
@@ -150,7 +150,7 @@ class PartialFile:
         raise MirrorFailed(f"the server answered {phrase(status)}", again=passing)
 
     def _agree(self, status: int, headers: Message, start: int, url: str) -> tuple[int, int | None]:
-        """Return where the answer's bytes start in the file, and the file's size; note both before the first byte."""
+        """Return where in the file the answer's bytes start, and the file's size; note both before the first byte."""
         if status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise MirrorFailed(f"the server answered {phrase(status)}")
         if headers.get_content_type() in ("text/html", "application/xhtml+xml") and "Content-Type" in headers:

@@ -1,4 +1,4 @@
-"""How long work tells that it goes on: who starts a stage gets a function to call as it advances."""
+"""The interface for progress: `progress(stage, total)` starts a stage and returns a function that advances it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ByteProgress = Callable[[str, int | None], Callable[[int], None]]  # (stage, byt
 
 
 def silent(stage: str, total: int | None) -> Callable[..., None]:
-    """Show nothing: the default `Progress` and `ByteProgress`."""
+    """Show no progress: the default `Progress` and `ByteProgress`."""
     return _ignore
 
 

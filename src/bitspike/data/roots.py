@@ -1,4 +1,4 @@
-"""Where data lies: the folder that is written to, folders that are only read, and the cache."""
+"""The folders of data: the one that is written to, those that are only read, and the cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOCAL = ("data", "/usr/share/datasets")  # the last is where Debian's dataset-* 
 
 
 def data_root() -> Path:
-    """Return the folder in which data is kept: the first of BITSPIKE_DATA, else the platform's for a user's data."""
+    """Return the folder that holds data: the first of BITSPIKE_DATA, else the platform's folder for user data."""
     if named := _named_folders():
         return named[0]
     try:
@@ -27,12 +27,12 @@ def data_root() -> Path:
 
 
 def read_folders() -> list[Path]:
-    """Return the folders that BITSPIKE_DATA names after the first one: they hold copies, and are only read."""
+    """Return the folders after the first in BITSPIKE_DATA: they hold copies, and are only read."""
     return [folder.resolve() for folder in _named_folders()[1:] if folder.is_dir()]
 
 
 def local_folders() -> list[Path]:
-    """Return the folders in which copies are found without being named, as far as they exist."""
+    """Return the existing folders that are searched for copies even if nobody names them."""
     return [folder.resolve() for folder in map(Path, LOCAL) if folder.is_dir()]
 
 
@@ -52,10 +52,10 @@ def _named_folders() -> list[Path]:
 
 
 def cache_folder(root: Path) -> Path | None:
-    """Return a folder for what can be made again: in the data root, else a private one; None if there is neither.
+    """Return a folder for cached files: in the data root, else a private one; None if there is neither.
 
-    The one in the data root is trusted as the data there is. A private one belongs to this user and nobody else can
-    write into it: who can write there chooses what is trained.
+    The one in the data root is trusted like the data there. A private one belongs to this user, and no other user can
+    write into it: whoever can write there decides what is trained on.
     """
     folder = root / "cache"
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Samples for training: a whole set lies in the memory of the training device, and batches are made there."""
+"""Samples for training: a whole set is in the memory of the training device, and batches are made there."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Images(Indexed):
         return self.jittered_batch(rows, Jitter(), rows)
 
     def jittered_batch(self, rows: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> tuple[Tensor, Tensor]:
-        """As `batch`, each image moved and multiplied as drawn from `key` (an int64) and its place in it."""
+        """Return a batch of images, moved and multiplied as drawn from `key` (an int64) and the place in the batch."""
         if self.values.dtype == torch.uint8 and fused_on_gpu(self.values.device):
             from bitspike.ops.batches.triton import gather_images
 
@@ -153,7 +153,7 @@ class Frames(Indexed):
         return out
 
     def _gathered(self, rows: Tensor) -> Tensor:
-        """Make a batch of all samples at once, in uint8: on a GPU, so that the host need not wait."""
+        """Make a batch of all samples at once, in uint8: for a GPU, so that the host need not wait."""
         if fused_on_gpu(rows.device):
             from bitspike.ops.batches.triton import scatter_counts
         else:
@@ -185,7 +185,7 @@ def frames(
     left_out: float = 0.0,
 ) -> Frames:
     """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
-    if not index.numel():  # something for batches of silent samples to point at
+    if not index.numel():  # batches of silent samples need one element to point at
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0
@@ -218,7 +218,7 @@ class Dataset:
         return self.train.shape
 
     def label_advice(self) -> str:
-        """Return what to do if a network has fewer outputs than there are classes: often the labels are wrong."""
+        """Return advice for a network with fewer outputs than classes: often the labels are wrong."""
         found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
         low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
         if len(found) == self.classes:

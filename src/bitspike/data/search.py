@@ -1,4 +1,4 @@
-"""Looking for the files of a data set in folders: which of them are there, whole and right."""
+"""The search for a data set's files in folders: which of them are there, complete and correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Check = Callable[["Item"], str | None]  # what is wrong with an item, or None
 
 
 class Item(NamedTuple):
-    """A file of an edition, in the form in which it lies at `path`."""
+    """A file of an edition, in the form found at `path`."""
 
     file: File
     form: Form
@@ -50,7 +50,7 @@ class Item(NamedTuple):
 
 
 def foreign(item: Item) -> str | None:
-    """Return why a file that nobody named is not taken, or None: without a checksum, another user could choose it."""
+    """Return why a file that nobody named is refused, or None: without a checksum, another user could have made it."""
     if item.form.checksum is not None or not hasattr(os, "geteuid"):
         return None
     for path in (item.path.parent, item.path, *item.form.files(item.path)):
@@ -67,7 +67,7 @@ def foreign(item: Item) -> str | None:
 def search(
     entry: Entry, places: Sequence[Path], check: Check, complaints: list[str], *, read: bool
 ) -> tuple[Edition, list[Item]] | None:
-    """Return the first edition, in the order of preference, that lies whole and right in one of `places`.
+    """Return the first edition, in the order of preference, that is complete and correct in one of `places`.
 
     What does not count, and why, is added to `complaints`. With `read`, files without a checksum are read in full.
     """
@@ -83,7 +83,7 @@ def search(
 
 
 def _right_items(edition: Edition, place: Path, check: Check, complaints: list[str]) -> list[Item] | None:
-    """Return the files of `edition` that lie in `place`, one right form of each; None if one is missing or wrong."""
+    """Return the files of `edition` in `place`, one correct form of each; None if one is missing or wrong."""
     present = {
         file.name: [i for f in file.forms if (i := Item(file, f, place / f.name)).present()] for file in edition.files
     }

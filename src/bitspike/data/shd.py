@@ -22,7 +22,7 @@ MOST_BYTES = 8 * 2**30
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
 LONGEST_S, MOST_TICKS = 2**32, 2**24
 BLOCK = 512  # samples whose spikes are sorted together
-NUMBERS = 2**20  # that become whole ones together
+NUMBERS = 2**20  # numbers that are rounded together
 
 
 def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
@@ -143,7 +143,7 @@ def _require_compact(counts: NDArray[Any], gaps: NDArray[Any], labels: NDArray[A
 
 
 def _sorted_spikes(counts: NDArray[Any], gaps: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Return ticks and units of a few samples, sorted by sample, tick and unit: one sorted number holds all three."""
+    """Return ticks and units of a few samples, sorted by sample, tick and unit: all three are packed in one number."""
     trains = counts.ravel().astype(np.int64)
     running = np.cumsum(gaps, dtype=np.int64)
     before = np.concatenate([[0], running])[np.cumsum(trains) - trains]

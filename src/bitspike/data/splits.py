@@ -1,4 +1,4 @@
-"""Which samples train, which choose the best epoch, and which test: a seed draws them, class by class."""
+"""Random choices of samples from a seed: rows held out from each class, and a limited number of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def held_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Return rows kept and rows held out, in order: `share` of every class is held out, at least one if it has two."""
+    """Return rows kept and rows held out, in order; `share` of each class is held out, at least one if it has two."""
     generator = torch.Generator().manual_seed(seed)
     out = torch.zeros(len(labels), dtype=torch.bool, device="cpu")
     for label in labels.cpu().unique():

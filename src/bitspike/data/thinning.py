@@ -1,4 +1,4 @@
-"""Thinned images: a draw keeps each pixel or makes it black; it depends on a seed and the sample alone."""
+"""Thinning of images: a draw keeps each pixel or makes it black; it depends only on a seed and the sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AT_ONCE = 4096  # samples whose draws are in memory together
 def thinned(samples: Samples, keep: float, seed: int, split: str) -> Samples:
     """Keep each pixel (all its channels) with probability `keep`, else set it to 0; `keep=1` keeps all.
 
-    The draw of a pixel is the same for every `keep`, so fewer kept pixels are some of the more.
+    The draw of a pixel is the same for every `keep`, so a smaller `keep` keeps a subset of the pixels of a larger one.
     """
     if keep == 1:
         return samples

@@ -1,4 +1,4 @@
-"""Packed files (.gz, .zip, .xz), which a few bytes can make unpack to far too many: how much is unpacked is bounded."""
+"""Unpacking of .gz, .zip and .xz files within limits, because a few bytes can unpack to gigabytes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _copy(source: IO[bytes] | gzip.GzipFile, out: BinaryIO, most: int) -> None:
 
 
 def unpacked_xz(stream: BinaryIO, most: int) -> bytearray:
-    """Return what an .xz holds, at most `most` bytes; `lzma.open` would take all memory that its header asks for."""
+    """Return the content of an .xz, at most `most` bytes; `lzma.open` would take all the memory its header asks for."""
     decoder, data = lzma.LZMADecompressor(memlimit=MOST_DICTIONARY), bytearray()
     while not decoder.eof:
         packed = stream.read(2**16) if decoder.needs_input else b""

@@ -1,4 +1,4 @@
-"""From an experiment to its parts: device, network, task, splits; and what makes two experiments alike."""
+"""The parts of an experiment (device, network, task, splits), and the comparison of two experiments."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from bitspike.train.tricks import tricks_for
 
 Split = Literal["train", "valid", "test"]
 
-# What changes no number: how visibly and with how much memory a run is made.
+# Fields that change no number: what a run shows, and how much memory it takes.
 SAME_NUMBERS = ("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch")
-# What may differ when a run goes on: how long it is made, too.
+# Fields that may differ when a run is resumed: those, and how long it trains.
 FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
 
-# Where files lie: what is in them is known by digests.
+# Paths of files: digests identify their content.
 PATHS = ("data.file", "data.test_file")
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Where and how a run is made; nothing here changes its numbers but the device."""
+    """Options of a run that are not part of its experiment; only the device can change its numbers."""
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     resume: bool = False
@@ -57,7 +57,7 @@ class RunOptions:
 def pick_device(name: str) -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
-    A process of torchrun takes a GPU of its own.
+    Each process of torchrun gets its own GPU.
     """
     kind, colon, index = name.partition(":")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -80,7 +80,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetwork:
-    """Build the experiment's network; where its notation does not fit the input, say which token and what would."""
+    """Build the experiment's network; if the notation does not fit the input, the error names the wrong token."""
     net = spec.net
     return build(
         net.notation,
@@ -105,9 +105,9 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
 
 
 def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the network's weights by name in its state, before anything of their size is made.
+    """Return the shapes of the network's weights by their names in its state, without allocating the weights.
 
-    All else that a layer holds has at most a number for each of its outputs.
+    The other tensors of a layer are small: at most one number for each of its outputs.
     """
     layers, _ = parse(spec.net.notation, input_shape)
     found: dict[str, tuple[int, ...]] = {}
@@ -122,7 +122,7 @@ def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, 
 
 
 def iteration_work(spec: Experiment, data: Dataset) -> int:
-    """Return the neuron-steps of a training iteration: how much there is to do for threads."""
+    """Return the neuron-steps of a training iteration, which measure the work for threads."""
     layers, _ = parse(spec.net.notation, data.shape)
     return (data.train.steps or spec.net.steps) * min(spec.train.batch, len(data.train)) * count_neurons(layers)
 
@@ -149,18 +149,18 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
 
 
 def outputs_of(net: SpikingNetwork) -> int:
-    """Return the number of neurons of the last layer, if that is a Dense one; else 0."""
+    """Return the number of neurons of the last layer if it is Dense; else 0."""
     last = net.layers[-1].synapse
     return last.out_features if isinstance(last, BinaryLinear) else 0
 
 
 def make_task(spec: Experiment, layers: int) -> Task:
-    """Return what the network of so many neuron layers learns: the task of `train.loss`."""
+    """Return the task of `train.loss` for a network with `layers` neuron layers."""
     return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(layers)[-1].final)
 
 
 def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
-    """Return the samples by split: `paper` trains on all, `holdout` keeps some of each class to choose the model by."""
+    """Return the samples by split: `paper` trains on all, `holdout` keeps some of each class to choose the epoch by."""
     rows, held = training_rows(spec, data)
     if held is None:
         return {"train": data.train, "test": data.test}
@@ -168,7 +168,7 @@ def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
 
 
 def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
-    """Return the rows of the samples that train, and of those that are held out, if the protocol holds some."""
+    """Return the rows of the training samples, and of those held out (None if the protocol holds out none)."""
     if spec.train.protocol == "paper":
         return torch.arange(len(data.train), device="cpu"), None
     if spec.data.validation_share == 0:
@@ -186,37 +186,37 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
 
 
 def free_fields(spec: Experiment) -> tuple[str, ...]:
-    """Return the fields that may differ when the run goes on; epochs only where nothing is stretched over them."""
-    return tuple(key for key in FREE if key != "train.epochs" or not _ends_with(spec))
+    """Return the fields that may differ when a run is resumed; `epochs` only if no setting depends on all epochs."""
+    return tuple(key for key in FREE if key != "train.epochs" or not _setting_over_all_epochs(spec))
 
 
-def _ends_with(spec: Experiment) -> str:
-    """Name the setting that is stretched over all epochs; empty if none is."""
+def _setting_over_all_epochs(spec: Experiment) -> str:
+    """Return the setting that depends on the number of epochs; an empty string if none does."""
     if RATES[spec.train.schedule].lasts_all_epochs:
         return f"train.schedule = {spec.train.schedule!r}"
     return next((trick.asked_by(spec.train) for trick in tricks_for(spec.train) if trick.lasts_all_epochs), "")
 
 
 def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
-    """Digest all that decides the numbers; with `paths`, as earlier versions did, also where the data's files lie."""
+    """Return a digest of all that decides the numbers; `paths` adds the data's paths, as earlier versions did."""
     kept = [key for key in ("data.file", "data.test_file") if paths]
     return _digest([_deciding(spec, kept), data.edition])
 
 
 def settings_digest(spec: Experiment) -> str:
-    """Digest all settings that decide the numbers, wherever files lie."""
+    """Return a digest of all settings that decide the numbers, without paths of files."""
     return _digest(_deciding(spec))
 
 
 def network_digest(spec: Experiment) -> str:
-    """Digest the settings that decide what a network of given weights computes."""
+    """Return a digest of the settings that decide what a network with given weights computes."""
     return _digest([_deciding(spec)["net"], spec.train.precision])
 
 
 def _deciding(spec: Experiment, kept: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the settings that decide the numbers, but for those at their defaults.
+    """Return the settings that decide the numbers and are not at their defaults.
 
-    So a field that is added later does not part a run from its files.
+    So a field that a later version adds does not change the digest of an old run.
     """
     values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for key in (*free_fields(spec), *PATHS, "name", "title", "paper", "sources"):
@@ -231,7 +231,7 @@ def _digest(values: Any) -> str:
 
 
 def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
-    """Return what a run's files remember of what it was made of."""
+    """Return the digests of settings and samples that a run's files keep."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
         samples=samples_digests(data),
@@ -241,12 +241,12 @@ def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
 
 
 def samples_digests(data: Dataset) -> dict[str, str]:
-    """Digest what the data's training and test samples hold."""
+    """Return digests of the training and the test samples."""
     return {"train": fingerprint(data.train), "test": fingerprint(data.test)}
 
 
 def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
-    """Name the samples of a split, with their files."""
+    """Return words that name the samples of a split, with their files."""
     files: Sequence[Path | None]
     if spec.data.name is None:
         files = [spec.data.test_file or spec.data.file if split == "test" else spec.data.file]
@@ -260,9 +260,9 @@ def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
 
 
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:
-    """List the fields in which two experiments give other numbers; those in `free` may differ, or those free in a.
+    """List the fields that give two experiments different numbers; `free` ones (default: `free_fields(a)`) may differ.
 
-    Files are not told apart by where they lie: `identity` knows them by what is in them.
+    Paths of files do not count: `identity` compares their content.
     """
 
     def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -284,5 +284,9 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None)
 
 
 def _why(spec: Experiment, key: str) -> str:
-    """Say what makes a field count that is free otherwise."""
-    return f" ({_ends_with(spec)} ends with it)" if key == "train.epochs" and _ends_with(spec) else ""
+    """Return why a field that is usually free counts here; an empty string if it is not such a field."""
+    return (
+        f" ({_setting_over_all_epochs(spec)} ends with it)"
+        if key == "train.epochs" and _setting_over_all_epochs(spec)
+        else ""
+    )

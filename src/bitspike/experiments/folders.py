@@ -1,4 +1,4 @@
-"""A run's folder before training: what it may hold, who may use it, and what is written when training begins."""
+"""A run's folder before training: check what it holds, lock it, and write what is about to be trained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bitspike.train.world import World
 
 
 def resumable(out: Path) -> bool:
-    """Tell whether `out`, or a trial in it, is complete or has a checkpoint to go on from."""
+    """Return whether `out`, or a trial in it, is complete or has a checkpoint to resume from."""
     return bool(complete(out)) or any(RunFolder(each).last.is_file() for each in (out, *trial_folders(out)))
 
 
@@ -40,7 +40,7 @@ def locked_folder(folder: RunFolder, world: World) -> AbstractContextManager[Non
 def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, world: World) -> dict[str, Any] | None:
     """Make the folder ready for a run of `spec`; return the summary if that run is complete already.
 
-    Raise a ValueError if the folder holds something else, or a run that `options` do not allow to go on with.
+    Raise a ValueError if the folder holds something else, or a run that `options` do not allow to resume.
     """
     require_folder(folder.path, "choose another --out", written=False)
     there = folder.experiment.is_file()
@@ -84,7 +84,7 @@ def _complete_run(spec: Experiment, folder: RunFolder) -> dict[str, Any] | None:
 
 
 def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) -> bool:
-    """Tell whether a complete run has more to do: it now may take more epochs, or wait longer for a better one."""
+    """Return whether a complete run can continue, because it now has more epochs or more patience."""
     if done["ended"] == "patience":
         longer = spec.train.patience is None or spec.train.patience > (before.train.patience or 0)
         return longer and int(done["epochs"]) < spec.train.epochs
@@ -92,9 +92,9 @@ def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) ->
 
 
 def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder) -> None:
-    """Raise if a complete run was made on other files than the user's own are now; their checksums tell.
+    """Raise if the user's own files have changed since the complete run was made, by their checksums.
 
-    Without its files a complete run can still be shown.
+    A complete run can be shown even if its files are gone.
     """
     files = [file for file in (spec.data.file, spec.data.test_file) if file is not None]
     if not files or not all(file.is_file() for file in files):
@@ -107,10 +107,10 @@ def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFold
 
 
 def write_experiment(spec: Experiment, trainer: Trainer, world: World, above: RunFolder | None) -> None:
-    """Write down what is about to be trained, and remove what is no longer true.
+    """Write experiment.toml into the run's folder, and remove files that are no longer true.
 
-    Call it as late as possible: a run that could not begin leaves nothing. `above` is the folder of the trials that
-    the run belongs to.
+    Call it as late as possible, so that a run that cannot begin leaves no files. `above` is the folder of all trials,
+    if the run is one of them.
     """
     folder = trainer.folder
     world.wait()

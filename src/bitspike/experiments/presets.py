@@ -48,7 +48,7 @@ def preset(name: str) -> Experiment:
 
 @cache
 def _tables(task: str) -> dict[str, Any]:
-    """Return what a task's TOML file holds."""
+    """Return the tables of a task's TOML file."""
     text = resources.files("bitspike.experiments").joinpath("presets", f"{task}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
@@ -79,7 +79,7 @@ def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
 
 
 def _merged(base: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of both; where both have a value, the variant's."""
+    """Return the tables of both merged; where both have a value, the variant's is taken."""
     merged = dict(base)
     for key, value in variant.items():
         before = merged.get(key)

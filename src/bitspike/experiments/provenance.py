@@ -1,4 +1,4 @@
-"""What a result was made with: versions, machine and memory."""
+"""The provenance of a result: versions, machine and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that experiments no longer have: their old defaults, and what to tell whoever still sets one."""
+"""Fields that experiments no longer have: their old defaults, and the message for a user who still sets one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bitspike.config import Problem, shown
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A field that is gone: the default that it had, and why it went."""
+    """A removed field: the default that it had, and why it was removed."""
 
     default: Any
     why: str
@@ -29,13 +29,13 @@ REMOVED = {
 
 
 def is_at_default(key: str, value: object) -> bool:
-    """Tell whether `value` is what the removed field `key` was by default, so that nothing is lost without it."""
+    """Return whether `value` is the old default of the removed field `key`; then it can be ignored."""
     default = REMOVED[key].default
     return value == default and isinstance(value, bool) == isinstance(default, bool)
 
 
 def removed_message(key: str, value: object) -> str:
-    """Say that the field is gone, why, and what to do."""
+    """Return a message that the field was removed, why, and what to do."""
     return (
         f"{key} was removed, but is {shown(value)}: {REMOVED[key].why} (docs/reports/static.md); "
         "leave it out, or use the commit that results/README.md names"

@@ -1,4 +1,4 @@
-"""What a run learns from: its dataset, and the splits of it on the run's device."""
+"""The data of a run: its dataset, and the splits of it on the run's device."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunData:
         return self.splits["test"]
 
     def judges(self, spec: Experiment) -> Samples:
-        """Return the samples that epochs are judged by: those held out, or with protocol `paper` the test set."""
+        """Return the samples that epochs are judged by: the held-out ones, or with protocol `paper` the test set."""
         return self.splits["test" if spec.train.protocol == "paper" else "valid"]
 
     def one_class_warning(self, spec: Experiment) -> str | None:

@@ -1,4 +1,4 @@
-"""From an experiment to a run's folder: train one run, or several trials of it, in turn or side by side."""
+"""Training of experiments: one run, or several trials one after the other or at the same time, into a folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Summary = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run that is asked for: its experiment, its folder, and who is told of its progress."""
+    """A requested run: its experiment, its folder, and the listener of its progress."""
 
     spec: Experiment
     folder: RunFolder
@@ -66,8 +66,8 @@ def train_trials(
 ) -> Summary | None:
     """Train `trials` runs with seeds seed, seed + 1, ...; return best, mean and sample sigma of their accuracies.
 
-    With `together` they are trained side by side in one process: each comes to the same numbers, but its seconds and
-    its peak memory are those of all (its summary says of how many). Return None if they were interrupted.
+    With `together` they are trained at the same time in one process: the numbers of each are the same, but its seconds
+    and its peak memory are those of all together (its summary says of how many). Return None if they were interrupted.
     """
     if (out / "experiment.toml").is_file():
         raise ValueError(f"{out} holds a single run; choose another --out for trials")
@@ -101,7 +101,7 @@ def train_trials(
 def _train_group(
     runs: Sequence[_Run], options: RunOptions, world: World, *, above: RunFolder | None = None, together: bool = False
 ) -> list[Summary] | None:
-    """Train the runs at the same time, or the only one; return their summaries, or None if they were interrupted.
+    """Train the runs (one or more) at the same time; return their summaries, or None if they were interrupted.
 
     Runs that are complete already are not trained again. All memory is free again when this returns. `above` is the
     folder of the trials that the runs belong to.
@@ -178,7 +178,7 @@ def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | Non
 
 
 def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None) -> None:
-    """Write down what is trained, and tell the user; nothing is written before all is known to fit."""
+    """Write experiment.toml and tell the user; nothing is written before everything is known to fit."""
     spec, folder = job.run.spec, job.run.folder
     write_experiment(spec, job.trainer, world, above)
     if world.first:

@@ -1,4 +1,4 @@
-"""Load the best network of a run that was made, and evaluate it on a split of the run's data."""
+"""Saved runs: load the best network of a run, and evaluate it on a split of the run's data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def trials_of(path: Path) -> list[Path]:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether the folder holds a run; a folder of trials does not."""
+    """Return whether the folder holds a run; a folder of trials does not."""
     return RunFolder(path).experiment.is_file()
 
 
@@ -70,7 +70,7 @@ def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> Spiking
 
 
 def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
-    """Return the network of a run; make nothing of its size before the file is known to hold as much."""
+    """Return the network of a run; allocate its weights only after the file is known to hold them."""
     weights = RunFolder(run).best
     info = weights_info(weights)
     try:
@@ -90,7 +90,7 @@ def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What came of evaluating a run: all that `bitspike evaluate` prints."""
+    """The result of evaluating a run: all that `bitspike evaluate` prints."""
 
     run: Path
     spec: Experiment
@@ -143,7 +143,7 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
 
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
-    """Return a warning if samples or settings are not those that the run was made with, as far as it says."""
+    """Return a warning if samples or settings differ from those of the run, as far as its files tell."""
     part = "test" if split == "test" else "train"
     info = weights_info(RunFolder(run).best)
     if info.recorded("settings", "experiment") not in (None, settings_digest(spec)):

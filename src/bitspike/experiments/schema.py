@@ -1,4 +1,4 @@
-"""What an experiment is: data, network, training, and where its figures come from.
+"""The schema of an experiment: data, network, training, and the sources of its figures.
 
 Experiments are frozen: derive another one with `with_values`, never change one. The string below a field says what the
 field is; documentation is made from it.
@@ -152,7 +152,7 @@ class Published(Config):
 
 
 class Experiment(Config):
-    """Everything that decides a run's numbers but the machine."""
+    """Everything that decides a run's numbers, except the machine."""
 
     name: Annotated[str, Field(min_length=1)]
     """The experiment's name; a run's folder is called by it. A file without one is called by its own name."""
@@ -186,14 +186,14 @@ def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str])
 
     Fields that were removed since are dropped if they are at their old defaults (see `removed.py`).
     """
-    told = where if callable(where) else lambda problem: where
-    return validated(Experiment, without_removed(values, told), told)
+    place_of = where if callable(where) else lambda problem: where
+    return validated(Experiment, without_removed(values, place_of), place_of)
 
 
 def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
 
-    Paths in the file are relative to it. A mistake of the file names the file, one of a setting names the setting.
+    Paths in the file are relative to it. An error names the file, or the setting that it comes from.
     """
     values = read_toml(path)
     values.setdefault("name", path.stem)
@@ -210,7 +210,7 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
 
 
 def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
-    """Return the experiment of `values` from `where`, with `settings`; an error names what it comes from."""
+    """Return the experiment of `values` with `settings` applied; an error names `where` or the setting to blame."""
     before = [problem for problem in problems_of(Experiment, values) if problem.key not in REMOVED] if settings else []
     given: dict[str, str] = {}
     for setting in settings:
@@ -224,7 +224,7 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) 
 
 
 def _path(folder: Path, given: str, where: str) -> Path:
-    r"""Return an absolute path. Text such as "C:\new" is valid TOML, but its \n is a line break: say so."""
+    r"""Return an absolute path; raise if it does not exist and holds a line break, as "C:\new" does in TOML."""
     path = folder / given
     if not given.isprintable() and not path.exists():
         raise ValueError(f"{where}: {shown(given)} does not exist; {IN_QUOTES}")

@@ -1,4 +1,4 @@
-"""`--set key=value`: parse a setting, put it in place of a field, and tell which setting a mistake comes from."""
+"""The option `--set key=value`: parse settings, apply them to fields, and find the setting that causes an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse_setting(setting: str) -> tuple[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return what a TOML file would hold; a word needs no quotes here, and `none` is no value."""
+    """Return the value that a TOML file would hold; a word needs no quotes here, and `none` means no value."""
     if text.lower() == "none":
         return None
     try:
@@ -35,8 +35,8 @@ def _value(text: str) -> Any:
 def place(values: dict[str, Any], key: str, value: Any, setting: str, model: type[Config]) -> None:
     """Put `value` in place of the field `key` in `values`, the plain tables of a `model`.
 
-    Raise a ValueError that begins with `--set` if the model has no such field. Where `values` hold something else
-    instead of a table, leave it there: that mistake is not the setting's, and validation tells it.
+    Raise a ValueError that begins with `--set` if the model has no such field. If `values` hold something else instead
+    of a table, leave it there: the setting is not the mistake, and validation reports it.
     """
     _require_field(key, setting, model)
     *path, last = key.split(".")
@@ -55,7 +55,7 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
     elif not isinstance(table, dict):
         raise ValueError(f"--set {setting}: {key!r} leads nowhere; {'.'.join(path)} is {shown(table)}")
     elif value is None:
-        before = table.pop(last, None)  # what may be none is none by default
+        before = table.pop(last, None)  # every field that may be none is none by default
     else:
         before, table[last] = table.get(last), value
     if before != value:
@@ -63,7 +63,7 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
 
 
 def _require_field(key: str, setting: str, model: type[Config]) -> None:
-    """Raise unless the model has the field, and say which field or table was meant."""
+    """Raise unless the model has the field; the error names the field or table that was probably meant."""
     known = known_keys(model)
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
@@ -77,7 +77,7 @@ def _require_field(key: str, setting: str, model: type[Config]) -> None:
 
 
 def _mark_source(values: Mapping[str, Any], key: str) -> None:
-    """Write into `sources` that a value was set by hand: it is no longer its source's."""
+    """Note in `sources` that a value was set by hand and no longer comes from its source."""
     sources = values.get("sources")
     if not isinstance(sources, dict):
         return
@@ -87,16 +87,16 @@ def _mark_source(values: Mapping[str, Any], key: str) -> None:
 
 
 def blamed(problem: Problem, given: Mapping[str, str], before: Collection[Problem]) -> str:
-    """Return `--set ...` with the settings that a problem comes from, or "" if it comes from none of them.
+    """Return `--set ...` with the settings that cause a problem, or "" if none of them does.
 
-    `given` holds the settings by their keys. `before` are the problems that there were without any of them.
+    `given` holds the settings by their keys. `before` are the problems without any of these settings.
     """
     to_blame = _to_blame(problem, given, before)
     return f"--set {' '.join(to_blame)}" if to_blame else ""
 
 
 def _to_blame(problem: Problem, given: Mapping[str, str], before: Collection[Problem]) -> Sequence[str]:
-    """Return the settings of the problem's field; where fields do not go together, the settings that it names."""
+    """Return the settings of the problem's field; if fields contradict each other, the settings that it names."""
     field = problem.key
     of_it = [setting for key, setting in given.items() if field == key or field.startswith(f"{key}.")]
     if of_it or problem in before:

@@ -1,4 +1,4 @@
-"""What summary.json says of a run, and of several trials."""
+"""The content of summary.json, for a run and for several trials."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ def summarize_run(
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "unanswered": result.unanswered if result else None,
         "theta": trainer.annealing.thresholds(),
-        "samples": {"train": len(trainer.samples), trainer.chosen_on: len(trainer.chooser), "test": len(data.test)},
+        "samples": {
+            "train": len(trainer.samples),
+            trainer.chosen_on: len(trainer.selection_samples),
+            "test": len(data.test),
+        },
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
@@ -89,14 +93,14 @@ def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: RunOp
 
 
 def _chosen_epoch(spec: Experiment) -> str:
-    """Say which epoch's weights a run ends with."""
+    """Return words that say which epoch's weights a run ends with."""
     if spec.train.choose == "last":
         return "last epoch"
     return f"best epoch by {'test' if spec.train.protocol == 'paper' else 'validation'} accuracy"
 
 
 def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
-    """List what differs from the preset whose name the experiment has; the result is not the preset's then."""
+    """List the differences from the preset of the experiment's name; with any, the result is not the preset's."""
     if spec.name not in preset_names():
         return []
     own_files = (
@@ -110,7 +114,7 @@ def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], option
     accuracies = [summary["accuracy"] for summary in done]
     known = [accuracy for accuracy in accuracies if accuracy is not None]  # a trial may end before its first epoch does
     seconds = [summary["seconds"] for summary in done]
-    side_by_side = any("together" in summary for summary in done)  # then each has the seconds of all
+    side_by_side = any("together" in summary for summary in done)  # then the seconds of each are those of all together
     return {
         "experiment": spec.name,
         "data": done[0]["data"],
@@ -134,9 +138,9 @@ def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], option
 
 
 def require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], outs: Sequence[Path]) -> None:
-    """Raise if trials, some of them made earlier, did not see the same data: their mean would mean nothing.
+    """Raise if trials (some may be older) used different data: their mean would have no meaning.
 
-    A run of an earlier version does not say what its samples held.
+    Runs of earlier versions do not name their samples, and are not checked.
     """
     if drawn_from_seed(spec.data.name):  # its samples are drawn from the seed
         return

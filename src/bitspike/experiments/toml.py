@@ -1,4 +1,4 @@
-"""Read TOML that anyone may have written: within limits, and with errors that show the wrong line."""
+"""A reader of untrusted TOML files: with limits, and with errors that show the wrong line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text; whatever the text, this ends soon, with tables or with a ValueError."""
+    """Return the tables of a TOML text; any text gives tables or a ValueError in a short time."""
     if _LONG_KEY.search(text):
         raise ValueError(f"it has a key of more than {DEEPEST} parts")
     try:
@@ -45,7 +45,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError(_with_line(str(error), text)) from None
     except RecursionError:
         raise ValueError("its lists or tables are nested too deeply") from None
-    except ValueError:  # Python reads no more of them
+    except ValueError:  # Python refuses numbers with so many digits
         raise ValueError("it has a number of thousands of digits") from None
 
 
@@ -59,7 +59,7 @@ def _with_line(message: str, text: str) -> str:
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> str:
-    """Say what a file is that is not UTF-8."""
+    """Return words that describe a file that is not UTF-8."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "it is text in UTF-16; save it as UTF-8"
     return (

@@ -1,4 +1,4 @@
-"""Thin modules: synapses of one bit, neuron layers, and networks from the paper's notation.
+"""PyTorch modules: synapses of one bit, neuron layers, and networks from the paper's notation.
 
 - `network.py`: `build` and the network; `notation.py` reads the notation, `kinds.py` is the table of neuron kinds.
 - `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py` (`thresholds.py`).

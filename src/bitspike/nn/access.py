@@ -1,4 +1,4 @@
-"""The one place that knows neurons of other libraries: their threshold, spikes, membrane and state.
+"""Access to neurons of all known libraries: their threshold, spikes, membrane and state.
 
 Libraries are recognised by where a class comes from, so that none is imported. Another one is a class here and an entry
 in `_LIBRARIES`; annealing, recording and the measured drive then take its layers.
@@ -27,7 +27,7 @@ class Recorded(NamedTuple):
 
 
 class Neurons(ABC):
-    """A neuron layer of some library: `module`, which keeps its threshold under the name `attribute`."""
+    """A neuron layer of any known library: `module` keeps its threshold under the name `attribute`."""
 
     attribute: ClassVar[str]
 
@@ -40,13 +40,13 @@ class Neurons(ABC):
         """Return whether `module` is a neuron layer of this library."""
 
     def read(self) -> float:
-        """Return the threshold; the mean where each neuron has its own."""
+        """Return the threshold; it is the mean if each neuron has its own."""
         value = getattr(self.module, self.attribute)
         return value.detach().double().mean().item() if isinstance(value, Tensor) else float(value)
 
     @torch.no_grad()
     def write(self, theta: float, *, initial: float) -> None:
-        """Set the threshold; a surrogate that stays behind goes to `initial`."""
+        """Set the threshold; a surrogate that does not follow it goes to `initial`."""
         value = getattr(self.module, self.attribute)
         if not isinstance(value, Tensor):
             setattr(self.module, self.attribute, theta)
@@ -56,7 +56,7 @@ class Neurons(ABC):
         getattr(self.module, self.attribute).fill_(theta)  # in place: a learnable one stays the optimizer's parameter
 
     def silence(self) -> None:
-        """Set a threshold that is never reached, so that the membrane is free."""
+        """Set a threshold that is never reached, so that nothing resets the membrane."""
         value = getattr(self.module, self.attribute)
         narrow = isinstance(value, Tensor) and value.dtype == torch.float16  # 1e30 is infinite there, and 0 * inf NaN
         never = torch.finfo(torch.float16).max / 2 if narrow else NEVER
@@ -78,14 +78,14 @@ class Neurons(ABC):
 
     @abstractmethod
     def after_call(self, result: Any) -> Recorded:
-        """Return the spikes and the membrane, time first, of the call of the layer that gave `result`."""
+        """Return the spikes and the membrane, time first, from the `result` of a call of the layer."""
 
     def restore(self) -> None:  # noqa: B027  (most have nothing to undo)
         """Undo what `before_call` changed, if the call did not end normally."""
 
     @property
     def rest(self) -> float:
-        """The membrane that no input drives."""
+        """The membrane of a neuron without input."""
         return 0.0
 
     def _unknown(self, result: Any) -> TypeError:
@@ -94,7 +94,7 @@ class Neurons(ABC):
 
 
 class _Ours(Neurons):
-    """A bitspike layer; it keeps the surrogate's center beside the threshold."""
+    """A neuron layer of bitspike; it keeps the surrogate's center beside the threshold."""
 
     attribute = "theta"
 
@@ -121,7 +121,7 @@ class _Ours(Neurons):
 
 
 class _SnnTorch(Neurons):
-    """A snnTorch layer: a call is one step and gives (spikes, ..., membrane), or with `init_hidden` spikes alone."""
+    """A neuron layer of snnTorch: a call is one step and gives (spikes, ..., membrane); with `init_hidden`, spikes."""
 
     attribute = "threshold"
     whole_sequence = frozenset({"StateLeaky", "LeakyParallel", "LeakyKernel", "AssociativeLeaky"})
@@ -147,7 +147,7 @@ class _SnnTorch(Neurons):
 
 
 class _SpikingJelly(Neurons):
-    """A SpikingJelly layer: a call is one step (step_mode "s") or all ("m"); its membrane is that after the reset."""
+    """A neuron layer of SpikingJelly: a call is one step ("s") or all ("m"); its membrane is that after the reset."""
 
     attribute = "v_threshold"
     _storing: ClassVar[WeakKeyDictionary[nn.Module, int]] = WeakKeyDictionary()  # how many need `v_seq` of a layer
@@ -225,7 +225,7 @@ def _a(value: object) -> str:
 
 
 def set_to_rest(net: nn.Module) -> None:
-    """Reset what neurons and other modules of their libraries keep between calls; bitspike's keep nothing."""
+    """Reset the state that modules of other libraries keep between calls; bitspike's modules keep none."""
     for module in net.modules():
         for library, method in _RESETS.items():
             if _from(library, module) and callable(reset := getattr(module, method, None)):

@@ -24,7 +24,7 @@ class Block(nn.Module):
     """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once.
 
     On the CPU, binary layers on spikes or event counts run in C: the same spikes bit for bit, gradients to 1e-5 of the
-    largest. On a GPU, a convolution with real weights and the average pool behind it are one convolution, and all steps
+    largest. On a GPU, a convolution with real weights and the average pool after it are one convolution, and all steps
     of a batch norm are one call: the same mathematics, rounded otherwise, so that a spike may differ where its membrane
     is within rounding of theta. Neurons with a backend other than "auto", or BITSPIKE_BACKEND, give the modules as they
     are.
@@ -61,7 +61,7 @@ class Block(nn.Module):
         steps: int | None = None,
         keep_membrane: bool = True,
     ) -> LIFOutput:
-        """Run the layer on `x [T, B, ...]`, or with `steps=T` on one step `[B, ...]`, whose current is made once."""
+        """Run the layer on `x [T, B, ...]`, or with `steps=T` on one step `[B, ...]`; its current is computed once."""
         fast, reorders = usable(x, self.lif.backend), _reorders(x, self.lif.backend)
         if isinstance(self.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
@@ -81,7 +81,7 @@ class Block(nn.Module):
         return out
 
     def pooled(self, x: Tensor, *, fast: bool = False, fold: bool = False) -> Tensor:
-        """Return the current behind synapse and pools; `fast` asks for C, `fold` for a pool in the kernel, if able."""
+        """Return the current after synapse and pools; `fast` tries C kernels, `fold` a pool within the convolution."""
         done = fast_c.convolved(self, x) if fast else self._folded(x) if fold else None
         current, folded = (self.synapse(x), 0) if done is None else done
         for pool in self.pools[folded:]:
@@ -89,7 +89,7 @@ class Block(nn.Module):
         return current
 
     def _folded(self, x: Tensor) -> tuple[Tensor, int] | None:
-        """Return the current of a real convolution with its first pool, and 1; None where the modules must run."""
+        """Return the current of a real convolution with its first pool, and 1; None if the modules must run."""
         conv, pool = self.synapse, self.pools[0] if len(self.pools) else None
         size = None if pool is None else plain.average_size(pool)
         if size is None or plain.changed(conv, BinaryConv2d) or not isinstance(conv, BinaryConv2d):
@@ -104,12 +104,12 @@ class Block(nn.Module):
         return per_step(lambda images: conv_pool(images, conv.weight, conv.bias, size), x), 1
 
     def _calls_dropout(self) -> bool:
-        """Return whether dropout must be called; one that surely changes nothing is not, other modules always are."""
+        """Return whether dropout must be called: not if it surely changes nothing; modules of other kinds always."""
         drop = self.dropout
         return type(drop) not in (Dropout, nn.Dropout) or (drop.p > 0 and drop.training)
 
     def _dropped(self, current: Tensor) -> Tensor:
-        """Return what dropout leaves of the current, in one kernel where it draws from a key on a GPU."""
+        """Return the current after dropout; on a GPU with a key, one kernel does it."""
         drop = self.dropout
         key = None if plain.changed_dropout(drop) or drop.shard is not None else drop.key
         fits = current.dtype == torch.float32 and current.numel() > 0
@@ -123,7 +123,7 @@ class Block(nn.Module):
 
 
 def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) -> Tensor:
-    """Return what a batch norm makes of the current; any other module in its place is called as pools are."""
+    """Return the normalized current; a module that is not our batch norm is called as pools are."""
     if not isinstance(norm, (StepBatchNorm2d, SharedBatchNorm2d)):
         return per_step(norm, current)
     own = type(norm).forward is StepBatchNorm2d.forward
@@ -132,7 +132,7 @@ def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) 
 
 
 def _reorders(x: Tensor, backend: str) -> bool:
-    """Return whether a layer whose neurons ask for `backend` may sum in another order than its modules: on a GPU."""
+    """Return whether a layer with this `backend` may sum in another order than its modules: only on a GPU."""
     if not x.is_cuda or backend != "auto" or transformed():
         return False
     return (os.environ.get("BITSPIKE_BACKEND") or "auto") == "auto"

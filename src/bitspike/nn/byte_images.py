@@ -1,4 +1,4 @@
-"""A warning for images of 0 to 255, as files hold them, that nobody divided by 255."""
+"""A warning for images with values of 0 to 255, as files hold them, that were not divided by 255."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FEWEST = 64  # values of a flat sample that may be an image; fewer are rather a
 def holds_bytes(x: Tensor) -> bool:
     """Return whether images `[B, C, H, W]` (or flat ones) on the CPU hold whole numbers from 0 up to 128 ... 255.
 
-    Standardised images have negative values, currents are not whole, counts are small: none of these is meant. On a
-    GPU nothing is looked at, since looking waits for the device.
+    Other inputs are not taken for bytes: standardised images have negative values, currents are not whole, counts are
+    small. On a GPU values are not read, since reading waits for the device.
     """
     if x.device.type != "cpu" or not x.numel() or torch.compiler.is_compiling():
         return False

@@ -1,4 +1,4 @@
-"""Modules whose settings are checked where they are set, so that a wrong one is found at once."""
+"""Modules that check their settings on assignment, so that a wrong one is found at once."""
 
 from __future__ import annotations
 

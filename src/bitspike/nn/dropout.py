@@ -17,7 +17,7 @@ from bitspike.ops.native.library import library
 
 
 def as_share(where: str, name: str, value: object) -> float:
-    """Return the share of a current that is dropped as a Python float in [0, 1)."""
+    """Return the share of a current to drop, as a Python float in [0, 1)."""
     share = as_number(where, name, value)
     if not 0 <= share < 1:
         raise ValueError(f"{where}: {name} must be in [0, 1), but is {share!r}; it is the share of the current dropped")
@@ -42,7 +42,7 @@ class Dropout(nn.Dropout, Checked):
 
     @property
     def active(self) -> bool:
-        """Whether a call drops anything: in training, if `p` is not 0."""
+        """True if a call drops anything: in training mode, if `p` is not 0."""
         return self.p > 0 and self.training
 
     def forward(self, x: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class Dropout(nn.Dropout, Checked):
 
 
 def set_dropout_key(net: nn.Module, key: Tensor | None) -> None:
-    """Let every dropout of `net` draw from `key`, which may be rewritten in place between iterations.
+    """Make every dropout of `net` draw from `key`, which may be rewritten in place between iterations.
 
     With None they draw from PyTorch's generator.
     """

@@ -1,6 +1,6 @@
 """Glances: an image is shown at several places, one after the other. Each glance starts at rest; all spikes count.
 
-To a network all glances are one larger batch of shorter time, so that whatever runs it need not know of them.
+For a network, all glances are one larger batch with fewer steps, so that the layers need not know of glances.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLACES: dict[int, tuple[Place, ...]] = {1: ((0, 0),), 5: _CROSS, 9: _CROSS + _CO
 
 
 def require_glances(where: str, glances: int, input_shape: tuple[int, ...]) -> None:
-    """Raise unless `glances` is 1, 5 or 9, and 1 where inputs are no images."""
+    """Raise unless `glances` is 1, 5 or 9; for inputs that are not images it must be 1."""
     if type(glances) is not int or glances not in PLACES:
         raise ValueError(
             f"{where}: glances must be 1, 5 or 9, but is {glances!r}: an image as it is, also moved by a pixel up, "
@@ -33,7 +33,7 @@ def require_glances(where: str, glances: int, input_shape: tuple[int, ...]) -> N
 
 
 def steps_each(where: str, steps: int, glances: int) -> int:
-    """Return the steps of one glance if all of them together take `steps`."""
+    """Return the steps of one glance, if all glances together take `steps`."""
     if steps % glances:
         raise ValueError(
             f"{where}: steps must be a multiple of the {glances} glances, but are {steps}; "
@@ -45,7 +45,7 @@ def steps_each(where: str, steps: int, glances: int) -> int:
 def at_places(images: Tensor, glances: int) -> Tensor:
     """Return images `[B, C, H, W]` as `[B * G, C, H, W]`: the first at all places, then the next; zeros move in.
 
-    Rows of an image lie together, so that a part of a batch is a part of this one too (several processes).
+    The copies of an image are next to each other, so that processes can share the batch as without glances.
     """
     if glances == 1:
         return images
@@ -64,7 +64,7 @@ def in_time(values: Tensor, glances: int) -> Tensor:
 
 
 def one_after_the_other(output: LIFOutput, glances: int) -> LIFOutput:
-    """Return a layer's output with all glances one after the other in time; the state is the last glance's."""
+    """Return a layer's output with all glances one after the other in time, and the state of the last glance."""
     if glances == 1:
         return output
     spikes, membrane, state = output

@@ -15,7 +15,7 @@ Init = Literal["torch", "released"]
 
 
 def bounds(init: Init, inputs: int, outputs: int, area: int = 1) -> tuple[float, float]:
-    """Return the half-widths of the uniform draws of weights and of biases; `area` is that of a kernel."""
+    """Return the half-widths of the uniform draws of weights and biases; `area` is the size of a kernel in pixels."""
     if init == "torch":
         return (inputs * area) ** -0.5, (inputs * area) ** -0.5
     if init == "released":
@@ -25,7 +25,7 @@ def bounds(init: Init, inputs: int, outputs: int, area: int = 1) -> tuple[float,
 
 @torch.no_grad()
 def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator | None = None) -> None:
-    """Draw the weights and biases of every synapse of `net` anew.
+    """Draw new weights and biases for every synapse of `net`.
 
     "torch": weights and biases uniform in +-1/sqrt(fan_in). "released": weights uniform in
     +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way.

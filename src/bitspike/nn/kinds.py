@@ -1,4 +1,4 @@
-"""The kinds of neurons that `build` can make: a table of factories by name, and what a factory is told.
+"""The kinds of neurons that `build` can make: a table of factories by name, and the argument of a factory.
 
 Another kind is a class in neurons.py and an entry in `NEURONS`.
 """
@@ -42,7 +42,7 @@ def _lif(layer: NeuronLayer) -> LIF:
 
 
 def _recurrent(layer: NeuronLayer) -> LIF:
-    """Return recurrent neurons for a Dense layer but the last, else plain ones."""
+    """Return recurrent neurons for a Dense layer that is not the last, else plain ones."""
     if layer.last or len(layer.shape) > 1:
         return LIF(**layer.settings)
     return RecurrentLIF(**layer.settings | {"neurons": layer.shape[0]}, binary=layer.binary, clip=layer.clip)
@@ -84,7 +84,7 @@ def neuron_factory(neuron: str | NeuronFactory, *, recurrent: bool) -> NeuronFac
 
 
 def make_neurons(factory: NeuronFactory, layer: NeuronLayer, before: Sequence[LIF]) -> LIF:
-    """Return what the factory makes for a layer; raise unless that is a LIF, and none of the layers `before`."""
+    """Return the neurons that the factory makes for a layer; raise unless they are a new LIF, not one of `before`."""
     made = factory(layer)
     for i, other in enumerate(before):
         if made is other:

@@ -55,7 +55,7 @@ class Observed:
 
 
 class SpikingNetwork(SelfReporting, Checked):
-    """Blocks in a row. `net(x)` gives the last layer's LIFOutput; `run` every layer's; `record()` listens in.
+    """A network of blocks in a row. `net(x)` gives the last layer's LIFOutput, `run` every layer's; `record()` records.
 
     Examples:
         >>> import torch
@@ -166,7 +166,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return glances
 
     def shown(self, x: Tensor, steps: int | None) -> tuple[Tensor, int | None]:
-        """Return what the layers get: images at all places of the glances, and the steps of one glance."""
+        """Return the input of the layers: images at all places of the glances, and the steps of one glance."""
         if steps is None:
             if self.glances > 1:
                 raise ValueError(
@@ -177,7 +177,7 @@ class SpikingNetwork(SelfReporting, Checked):
         return at_places(x, self.glances), steps_each("SpikingNetwork", steps, self.glances)
 
     def _steps(self, x: Tensor, steps: int | None) -> int | None:
-        """Return the steps that a static input is fed for, None for a sequence; raise if `x` does not fit."""
+        """Return the number of steps that a static input is fed for, None for a sequence; raise if `x` does not fit."""
         if not isinstance(x, Tensor):
             raise TypeError(
                 f"SpikingNetwork: input must be a tensor, but is a {type(x).__name__}; "

@@ -152,7 +152,7 @@ class LIF(Checked):
         return fixed
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Move or convert the layer; thresholds and decays stay float32 in half precision, or spikes would flip."""
+        """Move or convert the layer; thresholds and decays stay at least float32, since rounding would flip spikes."""
         before = dict(self._buffers)
         super()._apply(fn, recurse)
         for name, buffer in self._buffers.items():
@@ -162,7 +162,7 @@ class LIF(Checked):
         return self
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Add a parameter to the layer; refuse a threshold, which is no parameter."""
+        """Add a parameter to the layer; refuse a threshold, which must be a buffer."""
         if name in ("theta", "theta_grad"):
             raise no_gradient(type(self).__name__, name)
         super().register_parameter(name, param)
@@ -186,7 +186,7 @@ class LIF(Checked):
         return self.beta.shape
 
     def recurrent_weight(self) -> Tensor | None:
-        """Return the weights by which spikes reach the layer again one step later; None if there are none."""
+        """Return the weights through which spikes reach the layer one step later; None if there are none."""
         return None
 
     def forward(

@@ -17,7 +17,7 @@ from bitspike.ops.norm.torch import step_norm
 
 
 class _BatchNorm(nn.BatchNorm2d):
-    """The part that both kinds share: with a shard, statistics are those of the batch over all processes."""
+    """The base of both batch norms. With a shard, statistics are those of the batch over all processes."""
 
     shard: Shard | None = None
 
@@ -29,7 +29,7 @@ class _BatchNorm(nn.BatchNorm2d):
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
         """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; move the running averages S times.
 
-        Where the current is constant in time, each step stands for `copies` of them.
+        If the current is constant in time, each step represents `copies` equal steps.
         """
         count = shard.total * x.shape[3] * x.shape[4] * (x.shape[0] if 0 in folded else 1)
         wide = x.to(torch.promote_types(x.dtype, torch.float32))  # as F.batch_norm sums
@@ -89,9 +89,9 @@ class StepBatchNorm2d(_BatchNorm):
         return reference.step_norm(x, self.weight, self.bias, averages, self.eps, count)
 
     def _at_once(self, x: Tensor, averages: Averages) -> Tensor | None:
-        """Normalize all steps in one call; None where only the plain definition will do, which also says what is wrong.
+        """Return all steps normalized in one call; None if only the plain definition can do it, or report an error.
 
-        Kernels write averages that lie in a row.
+        Kernels write only averages that are contiguous in memory.
         """
         if not self.affine or transformed() or not all(a is None or a.is_contiguous() for a in averages[:2]):
             return None
@@ -130,7 +130,7 @@ class SharedBatchNorm2d(_BatchNorm):
 
 
 def _parallel(x: Tensor) -> bool:
-    """Return whether one call for all steps is faster than one for each, on a device without C code."""
+    """Return whether one call for all steps is faster than one call for each step, on a device without C code."""
     return x.is_cuda
 
 

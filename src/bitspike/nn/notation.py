@@ -31,7 +31,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """A convolution: `filters` kernels of kernel x kernel, `padding` zeros on each side, and the pools behind."""
+    """A convolution: `filters` kernels of kernel x kernel, `padding` zeros on each side, and the pools after it."""
 
     inputs: int
     filters: int
@@ -59,7 +59,7 @@ def count_neurons(layers: Sequence[Layer]) -> int:
 
 
 class _Parser:
-    """A walk along the tokens with the shape that reaches each, so that an error can name the size that would fit."""
+    """A parser that tracks the shape before each token, so that an error can name the size that would fit."""
 
     def __init__(self, notation: str, shape: tuple[int, ...]) -> None:
         self.notation = notation
@@ -106,7 +106,7 @@ class _Parser:
         self.layers.append(Conv(channels, filters, kernel, (), self.shape, padding, stride))
 
     def options(self, token: str, options: str) -> tuple[int, int]:
-        """Return padding and stride from the letters behind a kernel: p1, s2, p1s2, s2p1 or nothing."""
+        """Return padding and stride from the letters after a kernel: p1, s2, p1s2, s2p1 or nothing."""
         found = re.findall(r"([ps])(\d+)", options)
         values = {letter: int(size) for letter, size in found}
         if len(values) < len(found):
@@ -125,7 +125,7 @@ class _Parser:
             )
         rows, columns = ((n - size) // (stride or size) + 1 for n in (height, width))
         self.shape = (channels, rows, columns)
-        # Of its own size a stride is what every pool has: one way to write it down.
+        # A stride equal to the size is the default, so both ways to write it give the same pool.
         pool = Pool(kind, size, None if stride == size else stride)
         self.layers[-1] = replace(before, pools=(*before.pools, pool), output=self.shape)
 

@@ -44,10 +44,10 @@ class SelfReporting(nn.Module, ABC):
 
     @abstractmethod
     def neuron_names(self) -> list[str]:
-        """Return the module names of the layers that it reports."""
+        """Return the module names of the layers that this module reports."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, which nobody listens to."""
+        """Return the state for a copy, without listeners."""
         return vars(self) | {"_listeners": []}
 
 
@@ -63,7 +63,7 @@ def _nothing(*_: Any) -> None:
 
 
 def stop_recording(net: nn.Module) -> None:
-    """Remove all recordings from `net`; call it inside `unchanged`, whose end brings them back."""
+    """Remove all recordings from `net`; call it inside `unchanged`, which restores them at its end."""
     for module in net.modules():
         if isinstance(module, SelfReporting):
             module._listeners = []
@@ -77,8 +77,8 @@ def record(net: nn.Module) -> Iterator[Recording]:
     """Record inside a `with` block: each call of `net` fills a dict with every neuron layer's spikes and membrane.
 
     `net` is any module that holds neurons of bitspike, snnTorch or SpikingJelly, mixed too. Calls of a layer in one
-    forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict anew. What is
-    recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
+    forward pass of `net` follow each other in time, as in a loop over steps; the next pass fills the dict again. What
+    is recorded is part of the graph (`torch.no_grad()` saves its memory). The membrane is what its library shows:
     before the reset, but after it in SpikingJelly, and None where a layer shows none.
 
     Examples:
@@ -104,41 +104,41 @@ def record(net: nn.Module) -> Iterator[Recording]:
 
 @contextmanager
 def _listening(net: nn.Module, layers: dict[str, Neurons], recording: Recording) -> Iterator[None]:
-    heard: dict[str, list[Recorded]] = {name: [] for name in layers}
+    calls_by_layer: dict[str, list[Recorded]] = {name: [] for name in layers}
     reporters = {f"{name}." if name else "": m for name, m in net.named_modules() if isinstance(m, SelfReporting)}
     reported = {prefix + name for prefix, module in reporters.items() for name in module.neuron_names()}
 
     def begin(*_: Any) -> None:
-        for calls in heard.values():
+        for calls in calls_by_layer.values():
             calls.clear()
 
     def end(*_: Any) -> None:
         recording.clear()
-        recording.update((name, joined(name, calls)) for name, calls in heard.items() if calls)
+        recording.update((name, joined(name, calls)) for name, calls in calls_by_layer.items() if calls)
         begin()
 
     def report(prefix: str, outputs: Layers) -> None:
         for name, output in outputs:
-            heard.setdefault(prefix + name, []).append(Recorded(output.spikes, output.membrane))
+            calls_by_layer.setdefault(prefix + name, []).append(Recorded(output.spikes, output.membrane))
 
     with ExitStack() as block:
         for prefix, module in reporters.items():
             block.enter_context(module._reporting_to(partial(report, prefix)))
         alone = {name: neurons for name, neurons in layers.items() if name not in reported}
-        block.enter_context(listening("record", alone, lambda name, call: heard[name].append(call)))
+        block.enter_context(listening("record", alone, lambda name, call: calls_by_layer[name].append(call)))
         block.callback(net.register_forward_pre_hook(_Hook(begin)).remove)
         block.callback(net.register_forward_hook(_Hook(end)).remove)  # after the layers' own: `net` may be one itself
         yield
 
 
 @contextmanager
-def listening(where: str, layers: dict[str, Neurons], heard: Callable[[str, Recorded], object]) -> Iterator[None]:
-    """Call `heard(name, spikes and membrane)` for every call of a layer inside the block; `where` names the caller."""
+def listening(where: str, layers: dict[str, Neurons], on_call: Callable[[str, Recorded], object]) -> Iterator[None]:
+    """Call `on_call(name, spikes and membrane)` for every call of a layer in the block; `where` names the caller."""
     with ExitStack() as block:
         for name, neurons in layers.items():
             block.callback(neurons.restore)
             before = _Hook(_before, neurons)
-            after = _Hook(_after, f"{where}: {name}", neurons, partial(heard, name))
+            after = _Hook(_after, f"{where}: {name}", neurons, partial(on_call, name))
             block.callback(neurons.module.register_forward_pre_hook(before, with_kwargs=True).remove)
             block.callback(neurons.module.register_forward_hook(after).remove)
         yield
@@ -149,13 +149,13 @@ def _before(neurons: Neurons, module: nn.Module, args: Any, kwargs: dict[str, An
 
 
 def _after(
-    where: str, neurons: Neurons, heard: Callable[[Recorded], object], module: nn.Module, args: Any, result: Any
+    where: str, neurons: Neurons, on_call: Callable[[Recorded], object], module: nn.Module, args: Any, result: Any
 ) -> None:
     try:
         call = neurons.after_call(result)
     except TypeError as error:
         raise TypeError(f"{where}: {error}") from None
-    heard(call)
+    on_call(call)
 
 
 def require_one_shape(where: str, calls: Iterable[Tensor]) -> None:

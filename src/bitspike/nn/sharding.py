@@ -1,4 +1,4 @@
-"""One batch over several processes: what each layer must know to act as if it had the whole batch."""
+"""Shards: parts of one batch in several processes, so that each layer can act as if it had the whole batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Shard:
 
 
 def set_shard(net: nn.Module, shard: Shard | None) -> None:
-    """Tell each layer of `net` that needs the whole batch which rows this process has; None: it has all of them."""
+    """Set the shard of each layer of `net` that needs the whole batch; None: this process has all rows."""
     for module in net.modules():
         if hasattr(module, "shard"):
             module.shard = shard  # type: ignore[assignment]

@@ -38,7 +38,7 @@ _SYNAPSE_CHECKS = {**BINARY_CHECKS, "hardness": _hardness}
 
 
 def per_step(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return a function of images `[B, C, H, W]` or rows `[B, N]` on `x`, which may have time before: `[T, B, ...]`."""
+    """Return `function(x)` for images `[B, C, H, W]` or rows `[B, N]`, or step by step for `x [T, B, ...]`."""
     if x.dim() in (2, 4):
         return function(x)
     flat = function(x.flatten(0, 1))
@@ -156,7 +156,7 @@ class BinaryConv2d(nn.Conv2d, Checked):
 
 
 def used_weight(synapse: BinaryLinear | BinaryConv2d) -> Tensor:
-    """Return the weights that a synapse multiplies with: signs, soft weights on their way there, or real ones."""
+    """Return the weights that a synapse multiplies with: signs, soft weights (which become signs), or real ones."""
     if not synapse.binary:
         return synapse.weight
     if synapse.hardness is not None and torch.is_grad_enabled():

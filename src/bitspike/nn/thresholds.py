@@ -1,4 +1,4 @@
-"""What a neuron layer does with a threshold that is assigned to it: check it, and keep it as a buffer."""
+"""Checks for a threshold that is assigned to a neuron layer, which keeps it as a buffer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def no_gradient(where: str, name: str) -> TypeError:
-    """Return the error for a threshold that is to be learnt."""
+    """Return the error for a threshold that requires a gradient."""
     return TypeError(
         f"{where}: {name} cannot be learnt: thresholds follow a schedule and get no gradient; "
         f"set a number or a tensor without grad, anneal it with ThresholdAnnealing, or learn the decay, learn_beta=True"
@@ -33,7 +33,7 @@ def as_threshold(layer: LIF, name: str, value: object) -> Tensor:
 
 
 def _require_threshold(where: str, name: str, value: Tensor, neurons: torch.Size) -> None:
-    """Raise unless `value` holds numbers > 0 that fit the layer's neurons; on a GPU values are not looked at."""
+    """Raise unless `value` holds numbers > 0 that fit the layer's neurons; on a GPU the values are not read."""
     if not value.is_floating_point():
         raise TypeError(f"{where}: {name} must be floating point, but has dtype {value.dtype}; call .float() first")
     try:

@@ -1,4 +1,4 @@
-"""A network can be tried out without a trace: what a forward pass or a mode changes is undone, bit for bit."""
+"""A context that restores a network: all changes by a forward pass or a mode are undone, bit for bit."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PLAIN = (Tensor, nn.Parameter)  # a subclass may carry attributes that a clone 
 def unchanged(net: nn.Module) -> Iterator[None]:
     """Restore `net` after the block, also after an error: values, buffers, states, modes; and random generators.
 
-    Inside the block the modules hold clones of their tensors, so that not even the version of the originals moves: a
-    backward pass that waits for them still can be made.
+    Inside the block the modules hold clones of their tensors, so that even the version counters of the originals stay:
+    a backward pass that needs the originals still works.
     """
     clones: dict[int, Tensor] = {}
     with ExitStack() as undo, torch.random.fork_rng(_gpus()):
@@ -45,12 +45,12 @@ def unchanged(net: nn.Module) -> Iterator[None]:
 
 
 def _gpus() -> list[int]:
-    """Return the GPUs whose generators a network may move; none where CUDA is not in use."""
+    """Return the GPUs whose random generators a network may advance; none if CUDA is not in use."""
     return list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
 
 
 def _refill(container: Any, content: Any) -> None:
-    """Put the content back into the same object, which others may hold too."""
+    """Restore the content of the same object, because others may hold it too."""
     container.clear()
     (container.extend if isinstance(container, list) else container.update)(content)
 
@@ -67,7 +67,7 @@ def _hold_clones(holder: dict[str, Any], clones: dict[int, Tensor]) -> None:
 
 
 def evaluation_mode(net: nn.Module) -> Callable[[], None]:
-    """Call `net.eval()`; return a function that puts every module back into its own mode, a frozen batch norm too."""
+    """Call `net.eval()`; return a function that restores the mode of every module, also of a frozen batch norm."""
     modes = [(module, module.training) for module in net.modules()]
     net.eval()
 

@@ -1,4 +1,4 @@
-"""The only home of equations: pure functions, one folder for each, with its plain definition and its fast twins.
+"""All equations as pure functions: one folder for each op, with its plain definition and its fast twins.
 
 In every folder `reference.py` is the definition. `torch.py` (PyTorch operations), `c.py` with `.c` files (the CPU) and
 `triton.py` with `kernels*.py` (a GPU) compute the same, and tests compare them with it.

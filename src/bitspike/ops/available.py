@@ -1,4 +1,4 @@
-"""Whether Triton's kernels can run on a device, and why not."""
+"""Checks of whether Triton's kernels can run on a device, with the reason if they cannot."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _missing(device: torch.device) -> str | None:
 
 
 def transformed() -> bool:
-    """Return whether a transform of torch.func is at work: tensors are then stand-ins, whose memory nobody may read."""
+    """Return whether a transform of torch.func is active: the memory of tensors must not be read then."""
     return bool(torch._C._are_functorch_transforms_active())  # as torch.autograd.Function asks
 
 
 def no_fused_kernels(device: torch.device) -> str | None:
-    """Return why fused kernels do not run on `device`; None if they do. A BITSPIKE_BACKEND but auto forbids them."""
+    """Return why fused kernels do not run on `device`; None if they do. BITSPIKE_BACKEND may forbid them."""
     if (forced := os.environ.get("BITSPIKE_BACKEND") or "auto") != "auto":
         return f"BITSPIKE_BACKEND asks for {forced!r}"
     if transformed():
@@ -52,5 +52,5 @@ def no_fused_kernels(device: torch.device) -> str | None:
 
 
 def fused_on_gpu(device: torch.device) -> bool:
-    """Return whether fused kernels are to be used: only on a GPU, in the interpreter nobody wants them by itself."""
+    """Return whether to use fused kernels by default: only on a GPU, not in Triton's interpreter."""
     return device.type == "cuda" and no_fused_kernels(device) is None

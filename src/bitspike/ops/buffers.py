@@ -1,4 +1,4 @@
-"""Large CPU buffers that are used again once freed: fresh pages cost more time than the scan that fills them.
+"""A pool of large CPU buffers, because fresh memory costs more time than the scan that fills it.
 
 PyTorch returns a large CPU tensor's memory to the system when it dies and faults in fresh pages for the next one.
 """
@@ -26,7 +26,7 @@ def float32(shape: Sequence[int]) -> Tensor:
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to keep freed memory. Only programs call this: a library must not tune the memory of others."""
+    """Ask glibc to keep freed memory. Only programs may call this: a library must not change the user's process."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -78,7 +78,7 @@ class BufferPool:
                 self._lock.release()
 
     def _collect(self) -> None:
-        """Move what came back to the free buffers and drop the oldest beyond the limit."""
+        """Add returned tensors to the free buffers, and drop the oldest above the limit."""
         with suppress(Empty):
             while True:
                 self._free.append(self._returned.get_nowait())

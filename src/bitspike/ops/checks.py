@@ -13,7 +13,7 @@ from bitspike.ops.available import transformed
 
 
 class NotFiniteError(ValueError):
-    """A current, a membrane or a learnt decay holds NaN or infinity: training has diverged, or the input is bad."""
+    """The error for NaN or infinity in a current, membrane or learnt decay: training diverged, or the input is bad."""
 
 
 def require_steps(where: str, steps: int) -> None:
@@ -75,12 +75,12 @@ def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.
 
 
 def hidden(values: Tensor) -> bool:
-    """Return whether values are out of sight: on a GPU a look waits for the device, under torch.func there are none."""
+    """Return whether values must not be read: on a GPU that waits for the device, under torch.func there are none."""
     return values.is_cuda or values.is_meta or transformed()
 
 
 def require_beta(beta: Tensor) -> None:
-    """Raise unless decays are in [0, 1]; values are looked at where that can be.
+    """Raise unless decays are in [0, 1]; values that must not be read (see `hidden`) are not checked.
 
     A NaN is a NotFiniteError: training that diverged makes one of a learnt beta, and training loops look for that.
     """
@@ -102,7 +102,7 @@ def require_beta(beta: Tensor) -> None:
 
 
 def require_theta(name: str, theta: Tensor) -> None:
-    """Raise unless thresholds are > 0 and without gradient; values are looked at where that can be."""
+    """Raise unless thresholds are > 0 and without gradient; values that must not be read are not checked."""
     if theta.requires_grad:
         raise ValueError(
             f"lif: {name} must not require grad: thresholds follow a schedule and get no gradient; "
@@ -201,7 +201,7 @@ def is_ordinary(value: object, shape: tuple[int, ...], device: torch.device) -> 
 
 
 def explain_not_finite(current: Tensor, static: bool, recurrent: Tensor | None) -> NoReturn:
-    """Raise the error that says where a membrane that is no longer finite comes from."""
+    """Raise the error for a membrane that is not finite, which says where that comes from."""
     bad = (~current.isfinite()).nonzero()
     if len(bad) == 0 and recurrent is not None and not recurrent.isfinite().all():
         raise NotFiniteError(

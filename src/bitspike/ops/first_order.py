@@ -12,10 +12,10 @@ _Function = TypeVar("_Function", bound=type[torch.autograd.Function])
 
 
 def first_order(function: _Function) -> _Function:
-    """Make the second derivative of an autograd function an error, never a wrong number; use it as a decorator.
+    """Decorate an autograd function so that its second derivative is an error, never a wrong number.
 
     PyTorch's own `once_differentiable` raises only where the incoming gradient requires grad. A gradient depends on the
-    function's inputs as well, and without a graph to them a second derivative would lack their part without a word.
+    function's inputs as well, and without a graph to them a second derivative would silently lack their part.
     """
     forward, backward = function.forward, function.backward
 
@@ -54,7 +54,7 @@ class _Link(torch.autograd.Function):
 
 
 class _Final(torch.autograd.Function):
-    """The first `count` tensors unchanged, in a graph that depends on the others but cannot be differentiated."""
+    """A function that returns its first `count` tensors in a graph that depends on the others and has no derivative."""
 
     @staticmethod
     def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""What all Triton kernels share: number formats of the backward pass, sizes of blocks, the device of a launch."""
+"""Parts that all Triton kernels share: number formats of the backward pass, sizes of blocks, the device of a launch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STORED = torch.float32 if INTERPRETED else torch.bfloat16  # surrogates and grad
 
 
 def at_once(block: int, interpreted: int = 2048) -> int:
-    """Return how much a program takes: `block`, or more in the interpreter, which runs programs one by one."""
+    """Return the block size of a program: `block`, or more in the interpreter, which runs programs one by one."""
     return interpreted if INTERPRETED else block
 
 
 def on(tensor: Tensor) -> AbstractContextManager[object]:
-    """Return a context in which the tensor's device is the current one, where kernels are launched."""
+    """Return a context in which kernels are launched on the tensor's device."""
     return torch.cuda.device_of(tensor)

@@ -1,4 +1,4 @@
-"""Tensors that a forward pass saved for its backward pass, with advice if they were overwritten in between."""
+"""Access to tensors that a forward pass saved for its backward pass, with advice if they were overwritten."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def saved_tensors(ctx: Any) -> tuple[Tensor, ...]:
-    """Return `ctx.saved_tensors`; raise if one was overwritten since, and say in which order to call things."""
+    """Return `ctx.saved_tensors`; if one was overwritten, raise an error that says in which order to call things."""
     try:
         tensors: tuple[Tensor, ...] = ctx.saved_tensors
     except RuntimeError as error:

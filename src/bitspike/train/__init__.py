@@ -1,4 +1,4 @@
-"""Training: losses for your own loop; the loop of `bitspike train` is in its modules."""
+"""Training: the losses, for use in your own loop, and the modules that `bitspike train` is made of."""
 
 from typing import TYPE_CHECKING
 

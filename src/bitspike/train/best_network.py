@@ -1,4 +1,4 @@
-"""The network of the chosen epoch: best.safetensors, and that it is of the epoch that the checkpoint says."""
+"""The network of the chosen epoch, best.safetensors: write it, load it, and check that it fits the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def pack_best(trainer: Trainer) -> PackedWeights:
-    """Return the network of the epoch that has just ended, as it was judged, and note its digest in the progress."""
+    """Pack the network of the epoch that has just ended, as it was evaluated; note its digest in the progress."""
     row = trainer.progress.rows[-1]
     metadata = {
         "notation": trainer.net.notation,
@@ -37,10 +37,10 @@ def load_best(trainer: Trainer) -> None:
 
 
 def repair_best(trainer: Trainer) -> None:
-    """See to it that best.safetensors is of the checkpoint's best epoch.
+    """Make sure that best.safetensors holds the checkpoint's best epoch.
 
-    A process that was stopped between the two writes has left an older one: then the checkpoint is of that epoch's
-    end, and holds its network.
+    A process that was stopped between the two writes has left an older file. The checkpoint was then written at the end
+    of the best epoch, and holds its network.
     """
     progress, info = trainer.progress, _saved_best(trainer)
     if info is not None and _is_best(trainer, info):
@@ -54,7 +54,7 @@ def repair_best(trainer: Trainer) -> None:
 
 
 def go_back(trainer: Trainer, epochs: int) -> None:
-    """Report the first `epochs` only, as fewer are asked for than are done; last.ckpt stays as it is."""
+    """Cut the report to the first `epochs` epochs of a run that has done more; last.ckpt stays as it is."""
     progress, folder, info = trainer.progress, trainer.folder, _saved_best(trainer)
     done, rows = progress.epoch, progress.rows[:epochs]
     on = trainer.chosen_on
@@ -79,7 +79,7 @@ def go_back(trainer: Trainer, epochs: int) -> None:
 
 
 def _saved_best(trainer: Trainer) -> WeightsInfo | None:
-    """Return what best.safetensors says of itself; None where there is none, or none that can be read."""
+    """Return the metadata of best.safetensors; None if the file is missing or cannot be read."""
     try:
         info = weights_info(trainer.folder.best)
         return info if info.epoch else None

@@ -1,4 +1,4 @@
-"""A step that touches only device memory, as one launch: a CUDA graph records it once and replays it from then on."""
+"""CUDA graphs: a step that uses only device memory is recorded once, and then replayed as one launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Graph(Protocol):
-    """A recorder of a body: `record` executes nothing, `replay` executes the recording."""
+    """An interface for recorders: `record` notes what a function launches, `replay` executes it."""
 
     def record(self, body: Callable[[], T]) -> T: ...
 
@@ -21,7 +21,7 @@ class Graph(Protocol):
 
 
 class CudaGraph:
-    """A CUDA graph recorded on `stream`; the memory that its body takes stays its own as long as it lives."""
+    """A CUDA graph that is recorded on `stream`; it keeps the memory of the recorded work as long as it lives."""
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
         self._stream = stream
@@ -58,7 +58,7 @@ class CudaGraph:
         try:
             self._graph.capture_end()
         except RuntimeError:
-            # PyTorch gives up before it has told its allocator, which then refuses to empty its cache: tell it
+            # PyTorch does not tell its allocator, which would then refuse to empty its cache
             for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
                 with suppress(RuntimeError):
                     getattr(torch._C, name, lambda device, pool: None)(self._stream.device.index, pool)
@@ -69,7 +69,7 @@ class CudaGraph:
 
 
 class Captured(Generic[T]):
-    """A body that is called from Python the first `warmup` times, and then recorded and replayed.
+    """A function `body` that runs from Python in the first `warmup` calls, and is then recorded and replayed.
 
     Each call returns what `body` returned.
 
@@ -77,8 +77,8 @@ class Captured(Generic[T]):
     between calls: a replay runs none of its Python. Recording executes nothing, so no call is lost to it. What the body
     returned when it was recorded is rewritten by every replay.
 
-    `refusal` says from the start why nothing is to be recorded. Where recording fails, `reason` tells, and the body
-    goes on from Python: nothing was executed, so nothing is lost.
+    `refusal` is a reason, known from the start, why nothing is recorded. Where recording fails, `reason` tells, and the
+    body goes on from Python: nothing was executed, so nothing is lost.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Captured(Generic[T]):
 
     @property
     def recorded(self) -> bool:
-        """True if calls are replays now."""
+        """True if a call now replays the recording."""
         return self._replay is not None
 
     def __call__(self) -> T:
@@ -115,7 +115,7 @@ class Captured(Generic[T]):
         return self.plainly(self._body)
 
     def plainly(self, body: Callable[[], T]) -> T:
-        """Call `body` from Python, in order with the calls before and after: it may have another size of batch."""
+        """Call `body` from Python, in order with the other calls; use it for a batch of another size."""
         with _in_turn(self._stream):
             return body()
 
@@ -123,7 +123,7 @@ class Captured(Generic[T]):
         try:
             graph = self._make(self._stream)  # type: ignore[arg-type]
             self._result = graph.record(self._body)
-        except Exception as error:  # whatever it was, the body called plainly meets it again if it is the body's own
+        except Exception as error:  # an error of the body itself comes again when it is called from Python
             self.reason = f"recording failed: {_line(error)}"
         else:
             self._replay = graph.replay
@@ -131,7 +131,7 @@ class Captured(Generic[T]):
 
 @contextmanager
 def _in_turn(stream: torch.cuda.Stream | None) -> Iterator[None]:
-    """Work on `stream`, after all that is queued on the current one, and before all that will be."""
+    """Run the block on `stream`: after the work that the current stream has queued, before what it will queue."""
     if stream is None:
         yield
         return

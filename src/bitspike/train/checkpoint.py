@@ -1,4 +1,4 @@
-"""Two files that survive a kill: the state of a run, and the best network; both are written atomically."""
+"""Checkpoints and weights: two files that are written atomically, so that a killed run leaves no broken file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_METADATA = 1 << 20  # characters; ours has hundreds
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write `state`: tensors, numbers, strings, lists and dicts only, which torch loads without running code."""
+    """Write `state` to a file: only tensors, numbers, strings, lists and dicts, which load without running code."""
     # in memory first: torch's file writer hides why it could not write
     buffer = io.BytesIO()
     torch.save({"format": FORMAT, **state}, buffer)
@@ -31,7 +31,7 @@ def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Return what `save_checkpoint` wrote; nothing in the file is executed, or grows beyond the file's size."""
+    """Return what `save_checkpoint` wrote. Loading runs no code, and takes no more memory than the file has bytes."""
     try:
         with zipfile.ZipFile(path) as file:
             _require_plain(file, path.stat().st_size)
@@ -51,7 +51,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _require_plain(file: zipfile.ZipFile, size: int) -> None:
-    """Raise unless all entries are stored as they are: a packed one may unpack to anything."""
+    """Raise unless all entries are stored without compression: a compressed one may unpack to any size."""
     entries = file.infolist()
     packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
     if packed or sum(entry.file_size for entry in entries) > size:
@@ -60,7 +60,7 @@ def _require_plain(file: zipfile.ZipFile, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """The bytes of a safetensors file that holds a network; `digest` is that of its tensors and metadata."""
+    """The bytes of a safetensors file that holds a network; `digest` is the checksum of its tensors and metadata."""
 
     content: bytes
     digest: str
@@ -71,7 +71,7 @@ class PackedWeights:
 
 
 def pack_weights(net: nn.Module, metadata: Mapping[str, Any]) -> PackedWeights:
-    """Return the network's state as safetensors, with `metadata` and a digest by which a damaged file is known."""
+    """Return the network's state as safetensors, with `metadata` and a digest that reveals a damaged file."""
     safetensors = _safetensors()
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in net.state_dict().items()}
     digest = _digest(tensors, metadata)
@@ -90,7 +90,7 @@ def _digest(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> str:
 
 
 def load_weights(path: Path, net: nn.Module) -> None:
-    """Read `path` into `net`, whose parameters must be those of the file, by name, shape and dtype."""
+    """Read the file `path` into `net`; raise unless names, shapes and dtypes of all parameters agree."""
     own = net.state_dict()
     require_shapes(path, {name: tuple(tensor.shape) for name, tensor in own.items()}, whole=True)
     with _opened(path) as file:
@@ -121,7 +121,7 @@ def require_shapes(path: Path, wanted: Mapping[str, tuple[int, ...]], *, whole: 
 
 @dataclass(frozen=True, slots=True)
 class WeightsInfo:
-    """The metadata of a best.safetensors: its epoch, how accurate that was, and what it was trained with."""
+    """The metadata of a best.safetensors: its epoch, the epoch's accuracy, and what the network was trained with."""
 
     path: Path
     metadata: Mapping[str, Any]
@@ -170,7 +170,7 @@ def _whole(value: object, below: int) -> bool:
 
 
 def weights_info(path: Path) -> WeightsInfo:
-    """Return what the file says of itself; no tensor is read."""
+    """Return the metadata of a weights file; no tensor is read."""
     with _opened(path) as file:
         return WeightsInfo(path, _read_metadata(file))
 

@@ -18,7 +18,7 @@ from bitspike.train.world import World
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a network does on a whole set: mean loss, and the share of samples that are right.
+    """The result of an evaluation on a whole set: the mean loss, and the share of samples that are right.
 
     `dead` is the share of neurons that never fired, and `spikes` the mean spikes of a sample, of each neuron layer.
     `unanswered` is the share of samples for which no output neuron fired: they have no answer.
@@ -34,14 +34,14 @@ class Evaluation:
 
 
 def evaluation_batch(asked: int | None, samples: Samples) -> int:
-    """Return how many samples to evaluate at once: as asked, or as many as keep a GPU busy or fit a small memory."""
+    """Return how many samples to evaluate at once: `asked`, else enough for a busy GPU or few for a small memory."""
     if asked is not None:
         return asked
     return 2048 if isinstance(samples, Images) and samples.labels.is_cuda else 256
 
 
 def fired(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which neurons fired for any sample, `[...]`, and the sum of all spikes in float64; counts `[B, ...]`."""
+    """Return which neurons fired for any sample, `[...]`, and the sum of all spikes, from counts `[B, ...]`."""
     alive = counts.amax(0) > 0 if len(counts) else torch.zeros_like(counts.sum(0), dtype=torch.bool)
     return alive, counts.double().sum()
 

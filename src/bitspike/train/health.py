@@ -1,4 +1,4 @@
-"""Signs that a run cannot come to anything: which layer, since when, and what to try."""
+"""Signs that a run cannot learn (silent layers, gradients that are not finite), and messages that say what to try."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class FirstBad:
         torch.where(known, self.first, step, out=self.first)
 
     def found(self) -> tuple[str, int] | None:
-        """Return the parameter that went first, and when; None if none did."""
+        """Return the parameter whose gradient was not finite first, and its iteration; None if all were finite."""
         steps = self.first.tolist()
         bad = [(step, -i) for i, step in enumerate(steps) if step >= 0]
         if not bad:
             return None
-        # of several at once the last layer's: backward passes reach it first
+        # if several came at once, take the last layer's: the backward pass reaches it first
         step, i = min(bad)
         return self.names[-i], step
 
 
 def nan_message(parameter: str, step: int, lr: float) -> str:
-    """Say which gradient is not finite since when, and what to try."""
+    """Return a message: which gradient is not finite, since which iteration, and what to try."""
     return (
         f"the gradient of {parameter} is not finite since iteration {step} (lr {lr:.3g} there); "
         "try a smaller train.lr, train.grad_clip=1, or a larger net.slope"
@@ -53,7 +53,7 @@ def nan_message(parameter: str, step: int, lr: float) -> str:
 
 
 def dead_message(layer: str, since: int, theta: float, final: float, start: float) -> str:
-    """Say which layer is silent since when, and what to try."""
+    """Return a message: which layer is silent, since which iteration, and what to try."""
     if final > start:
         rise = f"it is annealed from {start:.4g} to {final:.4g}: try a lower stop or a smaller rate for this layer"
     else:
@@ -68,15 +68,16 @@ MOST_NAMED = 2  # silent layers that get a line each; more at once share one
 
 
 def dead_layers_message(layers: Sequence[str], first: str) -> str:
-    """Say that many layers are silent; `first` is the message of the first, which may have silenced the others."""
+    """Return a message that many layers are silent; `first` is that of the first, which may silence the others."""
     named, rest = layers[:MOST_NAMED], len(layers) - MOST_NAMED
     return f"{len(layers)} layers are silent: {', '.join(named)} and {rest} more; the first: {first}"
 
 
 class SilentLayers:
-    """Layers without a single spike, and since which iteration.
+    """The layers that fire no spike, and the iteration since which they are silent.
 
-    One batch may be; three watched in a row, or a whole evaluation, are a finding. Each layer is reported once.
+    A layer may be silent in one batch; it is reported, once, after three watched batches in a row or a whole
+    evaluation.
     """
 
     ENOUGH = 3
@@ -88,7 +89,7 @@ class SilentLayers:
         self.reported: list[str] = []
 
     def look(self, dead: Sequence[float], step: int, *, whole: bool) -> list[str]:
-        """Return the layers to report now; `whole` says that the shares are of a whole evaluation."""
+        """Return the layers to report now; `whole` is True if the shares come from a whole evaluation."""
         for name, share in zip(self.names, dead, strict=True):
             if share < 1:
                 self.since.pop(name, None)
@@ -103,7 +104,7 @@ class SilentLayers:
     def new_messages(
         self, dead: Sequence[float], step: int, annealing: ThresholdAnnealing, *, whole: bool
     ) -> list[str]:
-        """Look at the shares of dead neurons, and return a line for each layer to report now; many share one."""
+        """Return a line for each layer to report now, from the shares of dead neurons; many layers share one line."""
         new = self.look(dead, step, whole=whole)
         schedules, thetas = (annealing.schedules(), annealing.thresholds()) if new else ({}, {})
         messages = [
@@ -113,14 +114,14 @@ class SilentLayers:
         return messages if len(new) <= MOST_NAMED else [dead_layers_message(new, messages[0])]
 
     def found(self) -> list[str]:
-        """Return the layers that are silent for good, as far as can be seen."""
+        """Return the layers that have been silent for so long that they will probably never fire."""
         return [name for name, streak in self.streak.items() if streak >= self.ENOUGH]
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state that a checkpoint keeps."""
         return {"since": self.since, "streak": self.streak, "reported": self.reported}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take what a checkpoint kept."""
+        """Load the state that a checkpoint kept."""
         self.since, self.streak = dict(state["since"]), dict(state["streak"])
         self.reported = list(state["reported"])

@@ -1,4 +1,4 @@
-"""One training iteration as a function that touches only device memory, so that a CUDA graph can hold it whole."""
+"""One training iteration as a function that uses only device memory, so that a CUDA graph can record all of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from bitspike.train.world import World
 
 
 def planned_on(device: torch.device) -> bool:
-    """Tell whether the learning rate is read from the plan: on a GPU, which then needs no word of the host.
+    """Return whether the learning rate is read from the plan: it is on a GPU, which then need not wait for the host.
 
     On a CPU it comes from the host, in Python's precision.
     """
@@ -39,7 +39,7 @@ def planned_on(device: torch.device) -> bool:
 
 
 def keyed_on(device: torch.device) -> bool:
-    """Tell whether dropout draws from the plan's keys: wherever there is a kernel for it.
+    """Return whether dropout draws from the plan's keys: it does wherever there is a kernel for it.
 
     Elsewhere it draws from torch's generator, which is slower than such a kernel, and faster than the definition.
     """
@@ -47,7 +47,7 @@ def keyed_on(device: torch.device) -> bool:
 
 
 def no_graph(device: torch.device, world: World) -> str | None:
-    """Say why iterations cannot be recorded in a CUDA graph; None where they can."""
+    """Return why iterations cannot be recorded in a CUDA graph; None if they can."""
     if device.type != "cuda":
         return "CUDA graphs need a GPU"
     return "several processes exchange gradients in every iteration" if world.size > 1 else None
@@ -97,17 +97,17 @@ class Iteration:
         self.forget()
 
     def _share(self, size: int) -> Tensor:
-        """Return how many of `size` samples are this process's, on the device."""
+        """Return the number of this process's samples in a batch of `size`, as a tensor on the device."""
         start, stop = self.world.share(size)
         return torch.tensor(float(stop - start), dtype=torch.float64, device=self.device)
 
     def forget(self) -> None:
-        """Record anew, after three iterations: the optimizer's memory may be another."""
+        """Drop the recording, and record again after three iterations: the optimizer may use other memory now."""
         full = partial(self.body, self.batch)
         self.captured = Captured(full, self.device, refusal=self.refusal, graph=CudaGraph)
 
     def begin(self, epoch: int, iteration: int, step: int) -> None:
-        """Bring the plan of `epoch` to the device, to go on with its `iteration`, which is the run's `step`."""
+        """Copy the plan of `epoch` to the device; the next is its `iteration`, which is the run's `step`."""
         steps = range(step - iteration, step - iteration + self.count)
         self.plan.write(
             order(len(self.samples), self.repeat, self.seed, epoch),
@@ -133,7 +133,7 @@ class Iteration:
         return min(self.batch, self.total - iteration * self.batch)
 
     def run(self, iteration: int, step: int) -> Observed:
-        """Make `iteration` of the epoch, which is the run's `step`; the plan must be there."""
+        """Run `iteration` of the epoch, which is the run's `step`; call `begin` first."""
         if not self.planned:
             torch.manual_seed(mixed(self.seed, "dropout", step))
             set_learning_rate(self.optimizer, self.learning_rate(step))
@@ -141,7 +141,7 @@ class Iteration:
         return self.captured() if size == self.batch else self.captured.plainly(partial(self.body, size))
 
     def body(self, size: int) -> Observed:
-        """Make the iteration at the plan's cursor, of `size` samples; nothing in it waits for the device."""
+        """Run the iteration at the plan's cursor, with `size` samples; nothing in it waits for the device."""
         plan, config, world = self.plan, self.config, self.world
         plan.next()
         start, stop = world.share(size)
@@ -165,7 +165,7 @@ class Iteration:
         return observed
 
     def _batch(self, rows: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        """Return inputs and labels of the samples `rows`, from `start` on in the plan's batch, as the tricks want."""
+        """Return inputs and labels of `rows`, as the tricks change them; `start` is their place in the batch."""
         fetch: Fetch = self.samples.batch
         for trick in self.tricks:
             fetch = partial(trick.batch, fetch, first_row=start, key=self.plan.key)
@@ -181,7 +181,7 @@ class Iteration:
         self.sums += torch.stack((loss.double() * size, right.sum(dtype=torch.float64), self.shares[size]))
 
     def _update(self) -> None:
-        """Go from gradients to the next iteration's weights and thresholds."""
+        """Update weights and thresholds from the gradients."""
         norms = gradient_norms(self.parameters)
         self.bad.look(norms, self.plan.step)
         for trick in self.tricks:

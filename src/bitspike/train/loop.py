@@ -1,4 +1,4 @@
-"""The training loop: every number follows from seed and iteration, so that a run resumed is a run never stopped."""
+"""The training loop. Every number follows from seed and iteration, so a resumed run equals one that never stopped."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = ["Listener", "Progress", "Trainer"]
 
 
 class Trainer(Stepper):
-    """Trains `net` on `samples` and chooses an epoch: the best by its accuracy on `chooser`, or the last.
+    """Trains `net` on `samples` and chooses an epoch: the best by its accuracy on `selection_samples`, or the last.
 
-    It writes the run's files, and goes on where they end.
+    It writes the run's files, and can resume from them.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Trainer(Stepper):
         schedules: Sequence[Schedule],
         task: Task,
         samples: Samples,
-        chooser: Samples,
+        selection_samples: Samples,
         config: TrainConfig,
         folder: RunFolder,
         *,
@@ -57,10 +57,10 @@ class Trainer(Stepper):
         listener: Listener = Listener(),  # noqa: B008
         graph: bool = True,
     ) -> None:
-        if min(len(samples), len(chooser), config.batch) < world.size:
+        if min(len(samples), len(selection_samples), config.batch) < world.size:
             raise ValueError(f"train: {world.size} processes need at least as many samples and a batch of as many")
         super().__init__(net, schedules, task, samples, config, seed=seed, repeat=repeat, world=world, graph=graph)
-        self.chooser, self.folder, self.listener = chooser, folder, listener
+        self.selection_samples, self.folder, self.listener = selection_samples, folder, listener
         self.identity, self.origin = identity, origin
         self.chosen_on = "test" if config.protocol == "paper" else "valid"
         self.silent = SilentLayers(self.net.neuron_names())
@@ -70,22 +70,22 @@ class Trainer(Stepper):
     # Epochs
 
     def run(self) -> Ending:
-        """Train until the epochs are over, patience is, or the run is stopped; return which it was."""
+        """Train until the epochs are done, patience runs out, or the run is stopped; return which of these ended it."""
         return drive(self.run_stepwise(), partial(self.step, 1))
 
     def run_stepwise(self) -> Generator[None, None, Ending]:
-        """Do what `run` does, but yield where an iteration is due: the caller makes it, and throws its errors in."""
+        """Do what `run` does, but yield where an iteration is due: the caller runs it, and throws its errors in."""
         config, progress = self.config, self.progress
         board = None
         if config.tensorboard and self.world.first:
             board = Board(self.folder.path, progress.step, self.net.neuron_names())
-            if progress.rows and not progress.iteration:  # purged with all from `step` on, or never written
+            if progress.rows and not progress.iteration:  # its point was purged, or never written
                 board.add(progress.rows[-1])
         if self.world.first:
             self.folder.rewrite_metrics(progress.rows)
         try:
             if progress.rows and not progress.iteration and (ending := self._ending()) is not None:
-                return ending  # it had ended, but was killed before it could say so
+                return ending  # it had ended, but was killed before the summary was written
             while progress.epoch < config.epochs:
                 began = self._counted_to = time.perf_counter()
                 if not (yield from self._train_epoch_stepwise()):
@@ -97,7 +97,7 @@ class Trainer(Stepper):
                     return ending
             return "epochs"
         except NotFiniteError as error:  # `lif` looks at its currents on the CPU: training cannot go on
-            if self.world.size > 1:  # the others may not have seen it, and wait: end them all
+            if self.world.size > 1:  # the other processes may not have seen it, and would wait: end them all
                 raise
             self._warn_not_finite(str(error))
             return "nan"
@@ -107,11 +107,11 @@ class Trainer(Stepper):
                 board.close()
 
     def train_epoch(self) -> bool:
-        """Train the rest of the epoch in work; return False if it was interrupted (and saved)."""
+        """Train the rest of the current epoch; return False if it was interrupted (and saved)."""
         return drive(self._train_epoch_stepwise(), partial(self.step, 1))
 
     def _train_epoch_stepwise(self) -> Generator[None, None, bool]:
-        """Do what `train_epoch` does, but yield where an iteration is due: the caller makes it."""
+        """Do what `train_epoch` does, but yield where an iteration is due: the caller runs it."""
         progress, count = self.progress, self.work.count
         if progress.iteration < count:  # a run resumed may only have to be evaluated
             self.begin_epoch()
@@ -131,7 +131,7 @@ class Trainer(Stepper):
         return True
 
     def _tell_why_no_graph(self) -> None:
-        """Tell it once, and only where a graph could be expected."""
+        """Tell the listener once why no CUDA graph is used, and only if a graph could be expected."""
         if self._expects_graph and (reason := self.captured.reason) is not None:
             self.listener.note(f"iterations are launched one by one, not as a CUDA graph: {reason}")
             self._expects_graph = False
@@ -144,12 +144,12 @@ class Trainer(Stepper):
         return figures
 
     def _end_epoch(self, began: float) -> Row:
-        """Evaluate, choose, and write the checkpoint, the best network and the row of metrics."""
+        """Evaluate the epoch, choose the best one, and write the checkpoint, the best network and the metrics."""
         progress = self.progress
         self.world.sum_(self.sums)
         loss, right, count = self.sums.tolist()
         trained = time.perf_counter()
-        result = self.evaluate(self.chooser)
+        result = self.evaluate(self.selection_samples)
         now = time.perf_counter()
         progress.epoch += 1
         row: Row = {
@@ -186,7 +186,7 @@ class Trainer(Stepper):
         progress.seconds += now - self._counted_to
         progress.rows.append(row)
         best = pack_best(self) if chosen and self.world.first else None
-        # The checkpoint first: it is what the other files are made good by (`repair_best`), wherever a write fails.
+        # The checkpoint comes first: if a later write fails, `repair_best` repairs the other files from it.
         self.save()
         if best is not None:
             best.write(self.folder.best)
@@ -196,7 +196,7 @@ class Trainer(Stepper):
         return row
 
     def evaluate(self, samples: Samples) -> Evaluation:
-        """Evaluate the network on `samples`, as the experiment says: see `as_judged`."""
+        """Evaluate the network on `samples`, in the form that `as_judged` gives it."""
         config = self.config
         set_shard(self.net, None)
         start, stop = self.world.share(len(samples))
@@ -209,7 +209,7 @@ class Trainer(Stepper):
 
     @contextmanager
     def as_judged(self) -> Iterator[None]:
-        """Let the network be as evaluations see it and the best is saved: final thresholds, what tricks change."""
+        """Put the network in the form that is evaluated and saved: final thresholds, and changes by tricks."""
         with ExitStack() as changed:
             if self.config.evaluate_theta == "final":
                 changed.enter_context(self.annealing.finish())
@@ -241,13 +241,13 @@ class Trainer(Stepper):
             self.warn(message)
 
     def warn(self, message: str) -> None:
-        """Tell the listener a message, and keep it for the summary; once."""
+        """Pass a warning to the listener and keep it for the summary; the same warning is passed only once."""
         if message not in self.progress.warnings:
             self.progress.warnings.append(message)
             self.listener.warning(message)
 
     def _agreed(self, *mine: bool) -> list[bool]:
-        """Return True where any process says so: clocks and signals differ among them."""
+        """Return for each value whether it is True in any process: clocks and signals differ among processes."""
         if self.world.size == 1:
             return list(mine)
         return [bool(value) for value in self.world.max_(torch.tensor(mine, dtype=torch.float32, device=self.device))]
@@ -255,7 +255,7 @@ class Trainer(Stepper):
     # Checkpoints
 
     def save(self) -> None:
-        """Write all that the next iteration depends on into last.ckpt."""
+        """Write everything that the next iteration depends on into last.ckpt."""
         self._saved_at = time.perf_counter()
         if self.progress.iteration:  # within an epoch, whose end counts from here on
             self.progress.seconds += self._saved_at - self._counted_to
@@ -269,7 +269,7 @@ class Trainer(Stepper):
         save_checkpoint(self.folder.last, checkpoint_of(self))
 
     def resume(self) -> None:
-        """Go on where last.ckpt was written; where there is none, start from the beginning."""
+        """Continue where last.ckpt was written; start from the beginning if there is none."""
         resume(self)
 
     def load_best(self) -> None:

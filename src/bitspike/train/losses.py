@@ -1,4 +1,4 @@
-"""Losses: spike counts to meet (the paper's) or as logits; a membrane trace for coding."""
+"""Losses: on spike counts with a target (the paper's), on counts as logits, and on a membrane trace."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float
 
 
 def spike_count(spikes: Tensor) -> Tensor:
-    """Return the spikes over time `[B, C]`, in float32 at least, which holds every whole number that occurs."""
+    """Return the spikes summed over time, `[B, C]`, in at least float32, which holds every count exactly."""
     return spikes.sum(0, dtype=torch.promote_types(spikes.dtype, torch.float32))
 
 
 def fires_most(count: Tensor, labels: Tensor) -> Tensor:
-    """Tell for each sample `[B]` whether its label's neuron has the highest count `[B, C]`, the first among equals.
+    """Return for each sample `[B]` whether its label's neuron has the highest count `[B, C]`, the first of equals.
 
-    Where none fires there is no answer, hence no right one: silence would be class 0 otherwise.
+    If no neuron fires there is no answer, so the sample is not right: silence would be class 0 otherwise.
     """
     count = count.detach()
     return (count.argmax(1) == labels) & (count.amax(1) > 0)

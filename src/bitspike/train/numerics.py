@@ -1,4 +1,4 @@
-"""The arithmetic of a run: its precision, and what makes the same run give the same numbers again."""
+"""The arithmetic of a run: its precision, its threads, and the settings that make it reproducible."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SMALL = 1 << 17
 
 @contextmanager
 def threads_for(neuron_steps: int) -> Iterator[None]:
-    """Give a small network one thread: its operations are over before a second is awake.
+    """Use one thread for a small network: its operations end before a second thread is awake.
 
-    The same network always gets as many, since the sums of two threads round otherwise than those of one.
+    The same network always gets the same number, since the sums of two threads round differently from those of one.
     OMP_NUM_THREADS takes precedence.
     """
     before = torch.get_num_threads()
@@ -42,7 +42,7 @@ def threads_for(neuron_steps: int) -> Iterator[None]:
 
 @contextmanager
 def reproducible(precision: Precision) -> Iterator[None]:
-    """Use deterministic algorithms, and tf32 only if asked for; put PyTorch's settings and random state back after."""
+    """Use deterministic algorithms, and tf32 only if asked for; then restore PyTorch's settings and random state."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with it
     if precision == "bf16":
         avoid_broken_amx()
@@ -81,7 +81,7 @@ def avoid_broken_amx(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
 
 
 def _survives_bf16() -> bool:
-    """Tell whether a process lives through a bf16 product."""
+    """Return whether a process survives a bf16 product."""
     product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
     return subprocess.run([sys.executable, "-c", product], capture_output=True, check=False).returncode == 0
 
@@ -92,7 +92,7 @@ def dtype_of(precision: Precision) -> torch.dtype:
 
 
 def cast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Return a context that casts synapses to bf16, where that is asked for."""
+    """Return a context that casts synapses to bf16 if `precision` asks for it."""
     return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 

@@ -15,7 +15,7 @@ WEIGHTED = (BinaryLinear, BinaryConv2d, RecurrentLIF)
 
 
 def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = None) -> torch.optim.Optimizer:
-    """Return the optimizer that the settings name; with `rate`, one float32 on the device, it reads its rate there."""
+    """Return the optimizer that the settings name; with `rate` (one float32 on the device) it reads its rate there."""
     parameters = list(net.parameters())
     on_gpu = parameters[0].is_cuda
     fused = True if on_gpu else None  # one kernel for all, which reads a tensor's rate without waiting for it
@@ -34,7 +34,7 @@ def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = No
 
 
 def _by_decay(net: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's groups: weights decay; biases, batch norms and learnt time constants have no reason to."""
+    """Return AdamW's groups: weights decay; biases, batch norms and learnt time constants do not."""
     weights = {id(module.weight) for module in net.modules() if isinstance(module, WEIGHTED)}
     kinds = ([p for p in net.parameters() if (id(p) in weights) == decays] for decays in (True, False))
     groups = zip(kinds, (decay, 0.0), strict=True)
@@ -48,14 +48,14 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return what a checkpoint keeps: all but the learning rate, which follows from the step."""
+    """Return the optimizer's state for a checkpoint: all but the learning rate, which follows from the step."""
     state = optimizer.state_dict()
     groups = [{name: value for name, value in group.items() if name != "lr"} for group in state["param_groups"]]
     return {**state, "param_groups": groups}
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Take moments and counts from a checkpoint; how the optimizer computes, and on which device, stays its own."""
+    """Load moments and counts from a checkpoint; the optimizer keeps its device and its way to compute."""
     own = [{name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
     groups = [{**saved, **mine} for saved, mine in zip(state["param_groups"], own, strict=True)]
     optimizer.load_state_dict({**state, "param_groups": groups})

@@ -1,4 +1,4 @@
-"""The settings and samples that a run is made of, as its files remember them: by digests."""
+"""Digests of the settings and samples that a run is made of; its files keep them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Origin:
     identity_before: str = ""
 
     def changed(self, saved: Any) -> str:
-        """Say which samples are not those that were saved; empty if all are."""
+        """Return the start of a sentence that names the samples unlike the saved ones; empty if there are none."""
         known = saved if isinstance(saved, dict) else {}
         other = [self.where(split) for split, digest in self.samples.items() if known.get(split) != digest]
         return f"{' and '.join(other)} were" if other else ""

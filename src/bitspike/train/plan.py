@@ -1,4 +1,4 @@
-"""All that an epoch's iterations need from the host, sent to the device at once."""
+"""The plan of an epoch: all that its iterations need from the host, sent to the device at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Plan:
         values: Sequence[Sequence[float]],
         keys: Sequence[int] | None = None,
     ) -> None:
-        """Send an epoch: all its rows in order; for each iteration its step, rate, key, and numbers to set after it."""
+        """Send an epoch: all its rows in order; for each iteration a step, rate, key, and numbers to set after it."""
         table = torch.zeros_like(self._table, device="cpu")
         padded = rows.new_zeros(self.iterations * self.batch)
         padded[: len(rows)] = rows
@@ -55,11 +55,11 @@ class Plan:
         self._table.copy_(table)
 
     def seek(self, iteration: int) -> None:
-        """Let the next line be that of `iteration`."""
+        """Move the cursor to the line of `iteration`."""
         self._cursor.fill_(iteration)
 
     def next(self) -> None:
-        """Take the line at the cursor, and move the cursor on."""
+        """Load the line at the cursor, and move the cursor to the next one."""
         torch.index_select(self._table, 0, self._cursor, out=self._line)
         self._cursor.add_(1)
 

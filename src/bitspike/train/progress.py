@@ -1,4 +1,4 @@
-"""Where a run is, and the callbacks that are told how it goes."""
+"""The progress of a run, and the callbacks that report it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ending = Literal["epochs", "patience", "dead", "nan", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Callbacks that are told how a run goes; each does nothing unless given."""
+    """Callbacks that a run calls to report its progress; each does nothing unless given."""
 
     epoch_begins: Callable[[int, int, int], object] = lambda epoch, iterations, done: None
     iteration: Callable[[Mapping[str, Any] | None], object] = lambda watched: None
@@ -28,12 +28,12 @@ class Listener:
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run is; all of it goes into the checkpoint."""
+    """The progress of a run: its epoch, iteration, best epoch and so on. A checkpoint holds all of it."""
 
     epoch: int = 0  # finished
-    iteration: int = 0  # of the epoch in work
+    iteration: int = 0  # of the current epoch
     step: int = 0  # iterations so far
-    best_epoch: int = 0  # the chosen: the most accurate, then the least lossy; or the last (train.choose)
+    best_epoch: int = 0  # the most accurate, among equals that of the smallest loss; or the last (train.choose)
     best_accuracy: float = -1.0
     best_loss: float = math.inf
     best_digest: str = ""  # of best.safetensors; none in a checkpoint of an earlier version
@@ -44,7 +44,7 @@ class Progress:
 
 
 def drive(run: Generator[None, None, T], step: Callable[[], object]) -> T:
-    """Make a step each time the run yields, and return what it returns; a step's error is thrown into the run."""
+    """Call `step` each time `run` yields, and return what `run` returns; an error of `step` is thrown into `run`."""
     try:
         while True:
             next(run)

@@ -12,7 +12,7 @@ from torch import Tensor
 from bitspike.train.progress import Progress
 from bitspike.train.run_folder import Row
 
-# What Adam, AdamW and SGD keep of a parameter.
+# The state that Adam, AdamW and SGD keep for a parameter.
 _MOMENTS = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer"}
 
 
@@ -66,7 +66,7 @@ def _require_kept(where: str, name: str, value: object, parameter: Tensor, step:
 
 
 def progress_from(saved: object, iterations: int, layers: int, chosen_on: str) -> Progress:
-    """Return where the run was; raise unless all counts agree, at so many iterations an epoch."""
+    """Return the saved progress; raise unless all counts agree, with `iterations` in an epoch."""
     if not isinstance(saved, dict):
         raise ValueError("progress must be a table")
     progress = Progress(**saved)

@@ -1,4 +1,4 @@
-"""From a trainer to last.ckpt, and back: all that the next iteration depends on."""
+"""The content of last.ckpt, all that the next iteration depends on: taken from a trainer, and restored into one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def checkpoint_of(trainer: Trainer) -> dict[str, Any]:
-    """Return what last.ckpt holds; `tricks` is in it only where one of them has a state."""
+    """Return the content of last.ckpt for a trainer; `tricks` is in it only if one of them has a state."""
     progress = trainer.progress
     tricks = {trick.name: state for trick in trainer.work.tricks if (state := trick.state())}
     return {
@@ -34,7 +34,7 @@ def checkpoint_of(trainer: Trainer) -> dict[str, Any]:
 
 
 def resume(trainer: Trainer) -> None:
-    """Go on where last.ckpt was written; where there is none, start from the beginning."""
+    """Continue where last.ckpt was written; start from the beginning if there is none."""
     path = trainer.folder.last
     if not path.is_file():
         return
@@ -71,7 +71,7 @@ def _require_same_run(trainer: Trainer, state: Mapping[str, Any]) -> None:
 
 
 def _restore(trainer: Trainer, state: Mapping[str, Any]) -> None:
-    """Bring the trainer to the state, all of which must fit it."""
+    """Restore the trainer from `state`, all of which must fit it."""
     names, step = trainer.net.neuron_names(), state["annealing"]["step"]
     progress = progress_from(state["progress"], trainer.work.count, len(names), trainer.chosen_on)
     if step != progress.step:

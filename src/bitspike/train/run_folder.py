@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# Of a summary, what may differ between two runs that come to the same.
+# The fields of a summary that may differ between two runs with the same results.
 _CIRCUMSTANCES = (
     *("command", "versions", "device", "processes", "graph", "together", "together_since"),
     *("seconds", "test_seconds", "peak_memory_mb"),
@@ -26,7 +26,7 @@ _SEAL = "results_sha256"
 
 
 def sealed(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary with a digest of its results, by which one that was changed is known."""
+    """Return the summary with a digest of its results, which reveals later changes."""
     return {**summary, _SEAL: _results_digest(summary)}
 
 
@@ -48,7 +48,7 @@ class RunFolder:
         self.lock = path / ".lock"  # held while a process trains here
 
     def partial(self) -> list[Path]:
-        """Return what killed writes left: see `write_atomically`."""
+        """Return the files that killed writes left behind: see `write_atomically`."""
         files = (self.experiment, self.metrics, self.summary, self.best, self.last)
         return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
 
@@ -57,11 +57,11 @@ class RunFolder:
         return list(self.path.glob("events.out.tfevents.*"))
 
     def rewrite_metrics(self, rows: Sequence[Row]) -> None:
-        """Write the rows that a resumed run starts from: those after its checkpoint are made again."""
+        """Write the rows that a resumed run starts from, without those after its checkpoint, which it makes again."""
         write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in rows))
 
     def add_metrics(self, row: Row) -> None:
-        """Append one line; a reader that comes in between sees all lines before it."""
+        """Append one line to metrics.jsonl; a reader at the same time sees all lines before it."""
         with explained(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
@@ -104,7 +104,7 @@ class Board:
         self.writer: SummaryWriter = SummaryWriter(str(folder), purge_step=step or None)
 
     def add(self, row: Row) -> None:
-        """Add the figures of one epoch, over iterations."""
+        """Add the figures of one epoch, at its iteration."""
         with explained(self.folder):
             self._add(row)
 

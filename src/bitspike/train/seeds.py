@@ -1,4 +1,4 @@
-"""Randomness as a closed form: a draw depends on the run's seed, its purpose and the iteration, on nothing else."""
+"""Random draws that depend only on the run's seed, their purpose and the iteration."""
 
 from __future__ import annotations
 

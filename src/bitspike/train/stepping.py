@@ -1,4 +1,4 @@
-"""Iteration after iteration of one network: where it is, and what the last one saw."""
+"""Training steps of one network, with its progress and what the last iteration observed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bitspike.train.world import World
 class Stepper:
     """Takes training steps: `begin_epoch()`, then `step()` for each iteration of the epoch.
 
-    Other trainers may make their iterations together with its own (`join`), in one CUDA graph.
+    Several trainers may run their iterations together (`join`), in one CUDA graph.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Stepper:
 
     @property
     def captured(self) -> Captured[Any]:
-        """The iteration, its own or joint, that is recorded and replayed where that is possible."""
+        """The iteration, its own or a joint one, which is recorded and replayed if possible."""
         return self._joint or self.work.captured
 
     @property
     def graph(self) -> bool | str:
-        """True if iterations are replayed from a CUDA graph; else why not."""
+        """True if iterations are replayed from a CUDA graph; else the reason why not."""
         if self._graph_before is not None:
             return self._graph_before
         return self.captured.recorded or self.captured.reason or "too few iterations to record one"
@@ -72,13 +72,13 @@ class Stepper:
         self._joint, self._graph_before = joint, None
 
     def leave(self) -> None:
-        """Hold nothing of the joint step any more, so that its memory can be freed."""
+        """Drop all references to the joint step, so that its memory can be freed."""
         self._graph_before = self.graph
         self._joint = self.observed = None
         self.optimizer.zero_grad(set_to_none=True)
 
     def begin_epoch(self) -> None:
-        """Get ready for the rest of the epoch in work, or the next if that is over; `step()` then takes iterations."""
+        """Prepare the rest of the current epoch, or the next one if that is over; `step()` then runs its iterations."""
         progress = self.progress
         if progress.iteration >= self.work.count:
             progress.epoch, progress.iteration = progress.epoch + 1, 0
@@ -86,7 +86,7 @@ class Stepper:
         self.work.begin(progress.epoch, progress.iteration, progress.step)
 
     def step(self, count: int = 1) -> None:
-        """Make `count` iterations; `observed` is then what the last one saw."""
+        """Run `count` iterations; `observed` then holds the output of the last one."""
         progress = self.progress
         if progress.iteration + count > self.work.count:
             left = self.work.count - progress.iteration
@@ -96,7 +96,7 @@ class Stepper:
             self.note_iteration(self.work.run(progress.iteration, progress.step))
 
     def note_iteration(self, observed: Observed) -> None:
-        """Count an iteration that was made, and keep what it saw."""
+        """Count an iteration that was run, and keep what it observed."""
         self.observed = observed
         self.annealing.passed()
         self.progress.step += 1
@@ -105,7 +105,7 @@ class Stepper:
     def watch_batch(self) -> dict[str, Any]:
         """Return loss and accuracy so far, and each layer's dead share, spikes and threshold in the last batch.
 
-        They are of this process alone, and come in one transfer: each waits for the device.
+        They are those of this process alone, and come in one transfer, because each transfer waits for the device.
         """
         if self.observed is None:
             raise RuntimeError("Trainer: no iteration has been made yet; call step() first")
@@ -117,7 +117,7 @@ class Stepper:
             thetas = torch.stack(self._thetas()).double()
             figures = torch.cat((self.sums, dead, spikes, thetas)).tolist()
         (loss, right, count), rest, n = figures[:3], figures[3:], len(layers)
-        count = count or 1  # where other processes hold all samples since the last checkpoint
+        count = count or 1  # other processes may hold all samples since the last checkpoint
         return {
             "loss": loss / count,
             "accuracy": right / count,
@@ -127,7 +127,7 @@ class Stepper:
         }
 
     def thetas(self) -> list[float]:
-        """Return the threshold of every neuron layer, as it is now."""
+        """Return the current threshold of every neuron layer."""
         now: list[float] = torch.stack(self._thetas()).tolist()
         return now
 

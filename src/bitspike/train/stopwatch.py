@@ -1,4 +1,4 @@
-"""Time spent in a part of the loop, on a GPU by its own clock, so that nothing waits for it."""
+"""The time that a part of the loop takes; on a GPU its own clock measures it, so that nothing waits."""
 
 from __future__ import annotations
 

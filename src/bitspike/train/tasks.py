@@ -1,4 +1,4 @@
-"""What an output should do: fire most for its class, or follow a membrane trace to fire in time."""
+"""Tasks: the output of the right class fires most, or a membrane follows a trace to fire at the right time."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from bitspike.train.losses import (
 
 
 class Task(Protocol):
-    """A loss, and a judgement of what is right: what a network learns."""
+    """What a network learns: a loss, and a rule that says which outputs are right."""
 
     def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
         """Return the mean loss of the batch."""
         ...
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        """Tell for each sample `[B]` whether the output is right."""
+        """Return for each sample `[B]` whether the output is right."""
         ...
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss, and what is right as truth values or 1 and 0; at once where that is faster."""
+        """Return the loss, and which samples are right (truth values, or 1 and 0), in one pass where that is faster."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Classification by the class whose neuron fires most; the loss wants a number of spikes of each neuron."""
+    """Classification by the class whose neuron fires most; the loss compares each neuron's count with a target."""
 
     on: float = 0.8
     off: float = 0.2
@@ -58,7 +58,7 @@ class CountTask:
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropyTask:
-    """Classification by the class whose neuron fires most; spike rates, scaled, are logits."""
+    """Classification by the class whose neuron fires most; the loss takes scaled spike rates as logits."""
 
     scale: float = 10.0
     smoothing: float = 0.0
@@ -77,7 +77,7 @@ class CrossEntropyTask:
 class TraceTask:
     """Temporal coding: one output neuron whose membrane should rise to 1.1 * theta at the label's time, then rest.
 
-    Correct is a first spike within one step of that time.
+    A sample is right if its first spike is within one step of that time.
     """
 
     theta: float
@@ -105,7 +105,7 @@ class TraceTask:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An entry of LOSSES: what makes the task from the settings and the last layer's final threshold."""
+    """An entry of LOSSES: `make` gives the task from the settings and the last layer's final threshold."""
 
     make: Callable[[TrainConfig, float], Task]
     labels: Literal["classes", "times"] = "classes"  # what the labels of its data are

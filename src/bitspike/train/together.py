@@ -1,4 +1,4 @@
-"""Several trainers side by side: an iteration of each at a time, on a GPU all of them in one CUDA graph.
+"""Several trainers at the same time: one iteration of each in turn, on a GPU all of them in one CUDA graph.
 
 A small network leaves most of a GPU idle. Here each has a stream of its own, so that the kernels of several fill it.
 Every trainer's numbers are those of a run alone: nothing is shared but the device and the samples.
@@ -20,7 +20,7 @@ from bitspike.train.progress import Ending
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A trainer, and the stream that all its iterations are on: autograd remembers it. None without a GPU."""
+    """A trainer and the CUDA stream of all its iterations, which autograd remembers; None without a GPU."""
 
     trainer: Trainer
     stream: torch.cuda.Stream | None
@@ -36,7 +36,7 @@ class Lane:
 
 
 class Joint:
-    """The iterations of several trainers as one: `step()` makes the next of each, which must have one left.
+    """One joint step of several trainers: `step()` runs the next iteration of each, which must have one left.
 
     Where a plan on the device holds all that they need, iterations of whole batches are recorded and replayed as one.
     Without it (on a CPU) they take turns.
@@ -58,7 +58,7 @@ class Joint:
                 trainer.join(self._captured)
 
     def step(self) -> None:
-        """Make an iteration of each trainer."""
+        """Run one iteration of each trainer."""
         if not self.planned:
             for trainer in self.trainers:
                 trainer.step(1)
@@ -74,17 +74,17 @@ class Joint:
             trainer.note_iteration(observed)
 
     def leave(self) -> None:
-        """Let the trainers hold nothing of the joint step any more."""
+        """Make the trainers drop all references to the joint step."""
         if self.planned:
             for trainer in self.trainers:
                 trainer.leave()
 
 
 def _bodies(lanes: Sequence[Lane], sizes: Sequence[int]) -> list[Observed]:
-    """Make each trainer's iteration on its own stream, after what is queued on the current one, before what will be.
+    """Run each trainer's iteration on its own stream: after what the current stream has queued, before what it will.
 
-    At once only within a recording: what a first call leaves for all (tables of offsets) is there by then. From Python
-    one after another, where launches take longer than the work anyway.
+    They run at once only within a recording, when tables that a first call makes for all exist. From Python they run
+    one after another, because launches take longer than the work anyway.
     """
     streams = [lane.stream for lane in lanes if lane.stream is not None]
     if not streams:
@@ -107,7 +107,7 @@ def _bodies(lanes: Sequence[Lane], sizes: Sequence[int]) -> list[Observed]:
 
 
 class _StepwiseRun:
-    """One trainer's run, made step by step; `ending` is None as long as it goes on."""
+    """One trainer's run, done step by step; `ending` is None as long as it goes on."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.lane = Lane.for_trainer(trainer)
@@ -115,18 +115,18 @@ class _StepwiseRun:
         self._steps = trainer.run_stepwise()
 
     def advance(self) -> None:
-        """Go on to where the next iteration is due, or to the end."""
+        """Continue until the next iteration is due, or to the end."""
         self._proceed(partial(next, self._steps))
 
     def step_alone(self) -> None:
-        """Make an iteration of this trainer alone; an error is thrown into the run, which may end by it."""
+        """Run one iteration of this trainer alone; an error is thrown into the run, which may end it."""
         try:
             self.lane.trainer.step(1)
         except BaseException as error:
             self._proceed(partial(self._steps.throw, error))
 
     def _proceed(self, proceed: Callable[[], object]) -> None:
-        """Call `proceed`, and note the ending if the run returns."""
+        """Call `proceed`, and set `ending` if the run returns."""
         try:
             proceed()
         except StopIteration as end:
@@ -137,10 +137,10 @@ class _StepwiseRun:
 
 
 def run_together(trainers: Sequence[Trainer]) -> list[Ending]:
-    """Do what each trainer's `run()` does, an iteration of all at a time, and return how each ended.
+    """Train all trainers, one iteration of each at a time, and return how each run ended.
 
-    Trainers that end leave, and the iterations of the others are recorded anew. Each keeps its own epochs, so that
-    they may begin at different places; where one evaluates or saves, the others wait.
+    When a trainer ends, the iterations of the others are recorded again. Each keeps its own epochs, so they may start
+    at different places; while one evaluates or saves, the others wait.
     """
     _check(trainers)
     runs = [_StepwiseRun(trainer) for trainer in trainers]

@@ -1,4 +1,4 @@
-"""How one listener hears of several trials at once."""
+"""One listener for several trials that train at the same time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bitspike.train.run_folder import Row
 
 
 class TrialListeners:
-    """Makes one listener hear of several trials that train at once.
+    """Listeners for several trials that train at once; all of them report to one listener.
 
-    Rows carry their `trial`, and warnings begin with it. Of epochs and iterations only those of the leading trial are
-    told: the one that was first to begin the latest epoch.
+    Rows carry their `trial`, and warnings begin with it. Epochs and iterations are reported only for the leading trial:
+    the one that was the first to begin the latest epoch.
     """
 
     def __init__(self, listener: Listener, trials: int) -> None:
         self.listener, self.trials = listener, trials
-        self._lead, self._epoch, self._quiet = 0, 0, 0
+        self._leader, self._epoch, self._since_leader = 0, 0, 0
         self._noted: set[str] = set()
 
     def listener_for(self, trial: int) -> Listener:
@@ -35,18 +35,18 @@ class TrialListeners:
         )
 
     def _epoch_begins(self, trial: int, epoch: int, iterations: int, done: int) -> None:
-        if trial == self._lead or epoch > self._epoch:
-            self._lead, self._epoch, self._quiet = trial, epoch, 0
+        if trial == self._leader or epoch > self._epoch:
+            self._leader, self._epoch, self._since_leader = trial, epoch, 0
             self.listener.epoch_begins(epoch, iterations, done)
 
     def _iteration(self, trial: int, watched: Mapping[str, Any] | None) -> None:
-        if trial == self._lead:
-            self._quiet = 0
+        if trial == self._leader:
+            self._since_leader = 0
             self.listener.iteration(watched)
             return
-        self._quiet += 1
-        if self._quiet > self.trials:  # the lead has ended
-            self._lead = trial
+        self._since_leader += 1
+        if self._since_leader > self.trials:  # the leading trial has ended
+            self._leader = trial
 
     def _epoch_ends(self, trial: int, row: Row) -> None:
         self.listener.epoch_ends({**row, "trial": trial})

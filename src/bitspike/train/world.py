@@ -1,4 +1,4 @@
-"""Several processes as one: gradients and counts are summed, so that the batch is the global one."""
+"""Distributed training: processes sum their gradients and counts, so that together they train on one global batch."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class World:
         return tensor
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Sum all gradients in one message: networks here have megabytes at most, so latency is what counts."""
+        """Sum all gradients in one message: they have a few megabytes at most, so latency matters, not bandwidth."""
         if self.size == 1:
             return
         for p in parameters:
@@ -86,14 +86,14 @@ class World:
             at += grad.numel()
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have come to this call."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """Join the processes that torchrun started; without it, this one is alone."""
+    """Join the processes that torchrun started; without torchrun, this process is alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World()
@@ -101,6 +101,6 @@ def joined(device: torch.device) -> Iterator[World]:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size())
-        dist.barrier()  # nobody hangs up on one who still talks
+        dist.barrier()  # no process ends while another still sends to it
     finally:
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Other libraries, one module each, which are imported only when they are asked for."""
+"""Other libraries, one module for each, which are imported only when a benchmark asks for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Variant:
 
 
 def named(text: str) -> list[str]:
-    """Return the libraries that --against names: names with commas between, "all" (those installed) or "none"."""
+    """Return the libraries that --against names: names separated by commas, "all" (those installed) or "none"."""
     names = [name for name in (part.strip() for part in text.split(",")) if name]
     if names == ["none"]:
         return []
@@ -37,7 +37,7 @@ def named(text: str) -> list[str]:
 
 
 def absent(text: str) -> dict[str, str]:
-    """Return the libraries that "all" leaves out because they are not installed, with what to run for each."""
+    """Return the libraries that "all" leaves out because they are not installed, with how to install each."""
     return {name: how for name, how in KNOWN.items() if not installed(name)} if text.strip() == "all" else {}
 
 
@@ -47,14 +47,14 @@ def installed(name: str) -> bool:
 
 
 def require(names: Iterable[str]) -> None:
-    """Raise an error, with what to run, unless all of these libraries are installed."""
+    """Raise an error that says what to run unless all of these libraries are installed."""
     for name in names:
         if not installed(name):
             raise ModuleNotFoundError(f"bench: {name} is not installed; run: {KNOWN[name]}")
 
 
 def library(module: str) -> Any:
-    """Import a module of a peer, without types: where types are checked it may not be installed."""
+    """Import a module of a peer, without types, because it may not be installed where types are checked."""
     return importlib.import_module(module)
 
 

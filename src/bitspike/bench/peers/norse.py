@@ -1,4 +1,4 @@
-"""Norse, compiled: synapses over all time at once, its LIFBoxCell and batch norm in compiled stretches of time steps.
+"""The peer Norse, compiled: synapses over all time at once, its LIFBoxCell and batch norm in compiled time steps.
 
 The time to compile grows with the steps that are unrolled, so a stretch of about ten is compiled once a layer and
 called T/10 times, which leaves a tenth of the launches and lets Inductor fuse the steps of a stretch.

@@ -1,4 +1,4 @@
-"""snnTorch: the loop over time as the paper's released code writes it.
+"""The peer snnTorch: the loop over time as the paper's released code writes it.
 
 At every step and in every layer: binarised convolution or product, average pool, batch norm, dropout on the current,
 `snn.Leaky`; spikes and membranes of the last layer are kept in lists. The loss is snnTorch's own. Static images go

@@ -1,4 +1,4 @@
-"""SpikingJelly in multi-step mode: layers over all time at once, its own fused kernels for the neurons.
+"""The peer SpikingJelly in multi-step mode: layers over all time at once, with its own fused neuron kernels.
 
 On a GPU its neurons choose their kernels themselves: CUDA ones where they were built (the released wheel has none),
 else Triton, else PyTorch. Its best is the fastest of these rows:
@@ -46,7 +46,7 @@ class StepNorm(nn.BatchNorm2d):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The settings in which rows differ."""
+    """The settings in which the rows of SpikingJelly differ."""
 
     folded: bool = False
     hoisted: bool = False

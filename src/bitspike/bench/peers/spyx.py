@@ -1,4 +1,4 @@
-"""Spyx on JAX: one jit-compiled function is the whole training step.
+"""The peer Spyx, on JAX: one jit-compiled function is the whole training step.
 
 Synapses run over all time at once, batch norm takes each step's own statistics, `spyx.nn.LIF` is scanned over time,
 ten steps unrolled at a time. Optimizer, clips and learning rate are optax's, thresholds arguments of the function.

@@ -1,4 +1,4 @@
-"""Parts that peers built on PyTorch share: weights of one bit, the loss, and what follows backward in a step."""
+"""Parts that all PyTorch peers share: weights of one bit, the loss, and what follows backward in a step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SignConv2d(nn.Conv2d):
 
 
 def synapse(layer: Layer, *, binary: bool = True) -> nn.Module:
-    """Return the synapse of one layer; with real weights for the published single-layer benchmark."""
+    """Return the synapse of one layer; it has real weights in the published single-layer benchmark."""
     if isinstance(layer, Conv):
         return SignConv2d(layer.inputs, layer.filters, layer.kernel, bias=False)
     return (SignLinear if binary else nn.Linear)(layer.inputs, layer.outputs)
@@ -54,7 +54,7 @@ def pool_of(layer: Layer) -> int:
 
 
 def folded(synapse: nn.Module, pool: int, x: Tensor) -> Tensor:
-    """Return the current of a layer for `x [T, B, ...]`; a convolution, pooled, has its time steps in the batch."""
+    """Return the current of a layer for `x [T, B, ...]`; convolution and pool take time steps as part of the batch."""
     if isinstance(synapse, nn.Linear):
         linear: Tensor = synapse(x.flatten(2))
         return linear
@@ -63,14 +63,14 @@ def folded(synapse: nn.Module, pool: int, x: Tensor) -> Tensor:
 
 
 def count_loss(spikes: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean squared error of counts, as snnTorch has it: `[T, B, C]` to 0.8 T and 0.2 T."""
+    """Return snnTorch's mean squared error of counts: spikes `[T, B, C]` against targets 0.8 T and 0.2 T."""
     steps, _, classes = spikes.shape
     target = F.one_hot(labels, classes).to(spikes.dtype) * (int(0.8 * steps) - int(0.2 * steps)) + int(0.2 * steps)
     return F.mse_loss(spikes.sum(0), target) / steps
 
 
 class AfterBackward:
-    """What follows backward in a training step, as in the released code: clips, rate, optimizer, thresholds."""
+    """The work after backward in a training step, as in the released code: clips, rate, optimizer, thresholds."""
 
     def __init__(
         self, problem: Problem, parameters: Sequence[nn.Parameter], anneal: Callable[[int, float], object]
@@ -85,7 +85,7 @@ class AfterBackward:
         self.step = 0
 
     def clear(self) -> None:
-        """Forget the gradients; call it before backward."""
+        """Set the gradients to None; call it before backward."""
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -111,7 +111,7 @@ class AfterBackward:
 def training_step(
     problem: Problem, net: nn.Module, forward: Callable[[], Tensor], anneal: Callable[[int, float], object]
 ) -> Callable[[], Tensor]:
-    """Return a training step: forward, loss, backward and the rest; for the single layer forward and backward only."""
+    """Return a training step: forward, loss, backward and the rest; the single layer has only forward and backward."""
     after = AfterBackward(problem, list(net.parameters()), anneal)
     single, labels = problem.case.work == "layer", problem.labels
     net.train()

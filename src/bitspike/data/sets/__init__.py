@@ -1,1 +1,1 @@
-"""The data sets, one file a family: entries of `bitspike.data.catalog`."""
+"""The data sets, one file for each family: entries of `bitspike.data.catalog`."""

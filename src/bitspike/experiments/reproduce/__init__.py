@@ -1,1 +1,1 @@
-"""The paper's results, made again: a folder for each table or figure; `tables/` is what its tables share."""
+"""The paper's results, reproduced: one folder for each table or figure; `tables/` holds what the tables share."""

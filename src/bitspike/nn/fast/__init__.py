@@ -1,4 +1,4 @@
-"""Fast paths: which layers and networks compiled kernels take over from the modules, and why not the others.
+"""Fast paths: compiled kernels that replace modules of layers and networks, and the reasons why they refuse others.
 
 - `plain.py`: what a plain synapse, pool, batch norm, dropout or neuron layer is, or the reason why it is not one.
 - `refusal.py`: why a layer or a network is left to its modules; both paths and `net.unfused(x)` ask there.

@@ -1,4 +1,4 @@
-"""Layers in C on the CPU: whether a layer and its input fit the kernels, and what these are given.
+"""Layers in C on the CPU: a check that layer and input fit the kernels, and the kernels' arguments.
 
 `convolved` and `dense_layer` return None where the modules themselves must run: for a reason in refusal.py, or because
 the numbers do not fit C (not whole, not finite, or too many). The modules are the definition, and say what is wrong.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
-    """Return the current of a convolution on spikes `[T, B, C, H, W]`, and how many of the block's pools are in it."""
+    """Return the current of a convolution on spikes `[T, B, C, H, W]`, and how many of the block's pools are done."""
     if refused_convolution(block, x):
         return None
     signs = _signs(block.synapse)
@@ -51,12 +51,12 @@ def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: 
     if packed is None:
         return None
     shape = (len(x), x.shape[1], outputs)
-    mask = _mask(block.dropout, shape) if block.dropout.active else None  # last: nothing is drawn in vain
+    mask = _mask(block.dropout, shape) if block.dropout.active else None  # last, so that no draw is wasted
     return dense(x, packed, signs, synapse.bias, mask, neurons, state)
 
 
 def _signs(synapse: BinaryLinear | BinaryConv2d) -> Tensor | None:
-    """Return the weights of one bit; None if one has diverged: its sign is NaN, and the modules report it."""
+    """Return the weights of one bit; None if one has diverged (its sign is NaN), which the modules report."""
     signs = synapse.signs()
     return signs if bool(signs.detach().sum().isfinite()) else None
 
@@ -71,7 +71,7 @@ def _neurons(lif: LIF, outputs: int, keep_membrane: bool) -> Neurons | None:
 
 
 def _mask(dropout: Dropout, shape: tuple[int, int, int]) -> Mask:
-    """Return what `dropout` keeps of a current `[T, B, N]`."""
+    """Return the mask of `dropout` for a current `[T, B, N]`."""
     p, key = dropout.p, dropout.key
     if key is not None:
         first_row = dropout.shard.start if dropout.shard else 0

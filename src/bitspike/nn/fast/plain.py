@@ -1,7 +1,7 @@
-"""What a plain layer is: both fast paths, C and Triton, ask here, and get the reason why a layer is not plain.
+"""The definition of a plain layer for the fast paths in C and Triton: reasons why a layer is not plain.
 
-A fast path reads a layer's numbers instead of calling its modules. Whatever such a call would do beside what its class
-says (hooks, a forward pass of its own, another class) needs the modules. A reason completes the sentence "layer 1 ...".
+A fast path reads a layer's numbers instead of calling its modules. If such a call would do anything else than its class
+says (hooks, its own forward pass, another class), the modules must run. A reason completes the sentence "layer 1 ...".
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import GRADS
 
-_METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths go without
+_METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths do not call
 
 
 def watched(module: nn.Module) -> bool:
-    """Return whether hooks, its own or those on every module, wait for a call of the module."""
+    """Return whether a call of the module runs hooks: its own, or those on every module."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -37,7 +37,7 @@ def watched(module: nn.Module) -> bool:
 
 
 def redefined(module: nn.Module, *kinds: type[nn.Module]) -> str | None:
-    """Return why a call of `module` may compute something else than one of `kinds` does."""
+    """Return why a call of `module` may compute something else than one of `kinds` does; None if it does not."""
     if type(module) not in kinds:  # a parametrized module has a class of its own, too
         found = f"{type(module).__module__}.{type(module).__qualname__}"
         return f"has a {found} in place of a {' or '.join(kind.__name__ for kind in kinds)}"
@@ -47,14 +47,14 @@ def redefined(module: nn.Module, *kinds: type[nn.Module]) -> str | None:
 
 
 def changed(module: nn.Module, *kinds: type[nn.Module]) -> str | None:
-    """Return why a call of `module` may do something else than a call of one of `kinds`, hooks included."""
+    """Return why a call of `module` may act unlike one of `kinds`, because of its class, its methods or hooks."""
     if reason := redefined(module, *kinds):
         return reason
     return f"has a {type(module).__name__} with hooks of its own" if watched(module) else None
 
 
 def changed_synapse(synapse: nn.Module, device: torch.device) -> str | None:
-    """Return why a synapse is not ours with the weight and bias it was made with, in float32 on the input's device."""
+    """Return why a synapse is not an unchanged one of ours, with float32 parameters on the input's device."""
     if reason := changed(synapse, BinaryLinear, BinaryConv2d):
         return reason
     shape: tuple[int, ...]
@@ -72,7 +72,7 @@ def changed_synapse(synapse: nn.Module, device: torch.device) -> str | None:
 
 
 def changed_norm(norm: nn.Module, device: torch.device) -> str | None:
-    """Return why a batch norm is not ours with parameters and averages that kernels may read and write."""
+    """Return why a batch norm is not an unchanged one of ours, whose parameters and averages kernels may use."""
     if reason := changed(norm, StepBatchNorm2d, SharedBatchNorm2d):
         return reason
     shape: tuple[int, ...] = (norm.num_features,)  # type: ignore[assignment]
@@ -83,14 +83,14 @@ def changed_norm(norm: nn.Module, device: torch.device) -> str | None:
 
 
 def changed_dropout(dropout: nn.Module) -> str | None:
-    """Return why a dropout is not ours."""
+    """Return why a dropout is not an unchanged one of ours."""
     if reason := changed(dropout, Dropout):
         return reason
     return None if 0 <= dropout.p < 1 else f"has a dropout of {dropout.p}"  # type: ignore[operator]
 
 
 def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:
-    """Return why neurons are not LIF with one threshold for all that nobody trains and numbers that `lif` takes."""
+    """Return why neurons are not plain LIF: one fixed threshold for all, and parameters that `lif` accepts."""
     if (reason := changed(lif, LIF)) or not isinstance(lif, LIF):
         return reason
     if lif.adaptation is not None:
@@ -109,7 +109,7 @@ def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:
 
 
 def unlike_convolution(conv: BinaryConv2d) -> str | None:
-    """Return why `conv` is not a plain convolution, which moves place by place over the image as it is."""
+    """Return why `conv` is not a plain convolution: stride 1, no padding, no dilation, no groups."""
     plain = (conv.stride, conv.dilation, conv.groups) == ((1, 1), (1, 1), 1)
     if plain and conv.padding in ((0, 0), "valid"):
         return None
@@ -117,7 +117,7 @@ def unlike_convolution(conv: BinaryConv2d) -> str | None:
 
 
 def average_size(pool: nn.Module) -> int | None:
-    """Return the size of a plain pool, an average of squares next to each other; None for any other, or with hooks."""
+    """Return the size of a plain pool (averages of adjacent squares); None for any other pool, or one with hooks."""
     if changed(pool, nn.AvgPool2d) or not isinstance(pool, nn.AvgPool2d):
         return None
     size = pool.kernel_size

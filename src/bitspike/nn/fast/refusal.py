@@ -1,4 +1,4 @@
-"""Why a fast path does not take a layer or a network: reasons that complete the sentence "layer 1 ...".
+"""Reasons why a fast path refuses a layer or a network; each completes the sentence "layer 1 ...".
 
 `refused_convolution` and `refused_dense` are for layers in C, `refused_network` is for whole networks in Triton. All of
 them ask plain.py what a plain synapse, pool, batch norm, dropout or neuron layer is.
@@ -65,7 +65,7 @@ def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
 
 
 def refused_network(layers: list[Block], x: Tensor) -> str | None:
-    """Return why these layers do not run as fused kernels on `x`; None if they do."""
+    """Return why a network's layers do not run as fused kernels on `x`; None if they do."""
     if reason := no_fused_kernels(x.device):
         return reason
     if not x.numel():

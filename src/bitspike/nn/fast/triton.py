@@ -1,4 +1,4 @@
-"""Whole networks in Triton on a GPU: what the fused kernels are given, of networks that refusal.py lets through."""
+"""Whole networks in Triton on a GPU: the arguments of the fused kernels, for networks that refusal.py accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HiddenSpikes:
-    """The spikes of hidden layers as bits `[T * B, words]`; `counts` and `spikes` make numbers of them."""
+    """The spikes of hidden layers as bits `[T * B, words]`; `counts` and `spikes` turn them into numbers."""
 
     bits: tuple[Tensor, ...]
     grids: tuple[Grid, ...]
@@ -180,14 +180,14 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
 
 
 def _count_batches(layers: list[Block], steps: int) -> None:
-    """Count the batches that batch norms have seen, in layers whose statistics the kernels took."""
+    """Count the batches that batch norms have seen, in layers whose statistics the kernels computed."""
     for block in layers:
         if block.norm is not None and block.norm.training and block.norm.num_batches_tracked is not None:
             block.norm.num_batches_tracked.add_(1 if isinstance(block.norm, SharedBatchNorm2d) else steps)
 
 
 def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
-    """Return layer 1's current by its own modules: on real numbers sums round, and their order is the modules'."""
+    """Return layer 1's current, computed by its modules: sums of real numbers round, and depend on their order."""
     own = _has_own_backward(block, x, steps)
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
         if isinstance(block.synapse, BinaryLinear):
@@ -205,7 +205,7 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
 
 
 def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
-    """Return whether gradients only go to a binary convolution on a static image, for which there are kernels."""
+    """Return whether kernels can do layer 1's backward pass: for a binary convolution on an image without gradient."""
     return (
         steps is not None
         and torch.is_grad_enabled()

@@ -1,4 +1,4 @@
-"""Batches of training samples, put together on the device where they are used.
+"""Batches of training samples, made on the device where they are used.
 
 - `scatter.py`: the definition of a batch of binned events.
 - `jitter.py`: the definition of training images that are moved and made brighter or darker.

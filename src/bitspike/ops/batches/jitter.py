@@ -1,4 +1,4 @@
-"""Training images moved and made brighter or darker; draws are a pure function of a key and a place in a batch."""
+"""Jitter of training images (moved, brighter or darker); draws depend only on a key and a place in a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE = 1  # the counter's last word: dropout's is 0, so that no two draws of a 
 
 @dataclass(frozen=True, slots=True)
 class Jitter:
-    """How training images are changed: moved by up to `shift` pixels each way, and multiplied.
+    """The settings of jitter: images move by up to `shift` pixels each way, and are multiplied.
 
     All moves are equally likely. The factor is one of LEVELS in 1 - `contrast` to 1 + `contrast`, also equally likely.
     """
@@ -46,19 +46,19 @@ def draws(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> tuple[
 
 
 def factors(jitter: Jitter, batch: int, key: Tensor, first_row: int = 0) -> Tensor:
-    """Draw what each image is multiplied by, `[B, 1, 1, 1]` float32."""
+    """Draw the factor of each image, `[B, 1, 1, 1]` float32."""
     level = _random(batch, key, first_row)[3] % LEVELS
     return levels(jitter.contrast, key.device)[level].view(-1, 1, 1, 1)
 
 
 @cache
 def levels(contrast: float, device: torch.device) -> Tensor:
-    """Return all factors, `[LEVELS]` float32; they are kept, so that a CUDA graph finds them where they were."""
+    """Return all possible factors, `[LEVELS]` float32; they are cached, so that a CUDA graph finds them in place."""
     return torch.linspace(1 - contrast, 1 + contrast, LEVELS, dtype=torch.float64, device="cpu").float().to(device)
 
 
 def jittered(images: Tensor, jitter: Jitter, key: Tensor, first_row: int = 0) -> Tensor:
-    """out[b, c, y, x] = image[b, c, y - down, x - right]; 0 from beyond the border."""
+    """out[b, c, y, x] = image[b, c, y - down, x - right]; 0 outside the image."""
     height, width = images.shape[2:]
     down, right = draws(jitter, len(images), key, first_row)
     x = torch.arange(width, device=images.device) - right[:, None]

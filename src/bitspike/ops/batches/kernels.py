@@ -1,4 +1,4 @@
-"""Batches in Triton: events scattered, images gathered and jittered, and what an iteration counts."""
+"""Triton kernels that scatter events, gather and jitter images, and add up the sums of an iteration."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -65,14 +65,14 @@ def _images_kernel(
     SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, SHIFT: tl.constexpr,
     CONTRAST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """images[b] = values[rows[b]] / 255, as `jittered` moves it, times its factor; chosen[b] = labels[rows[b]]."""
+    """images[b] = values[rows[b]] / 255, moved as in `jittered`, times its factor; chosen[b] = labels[rows[b]]."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     row = tl.load(rows + b).to(tl.int64)
     inside = i < SIZE
     source = i
     if SHIFT > 0 or CONTRAST:
-        # a draw a pixel, all of them the image's: philox wants blocks
+        # every pixel draws the image's numbers, because philox needs blocks
         image = tl.zeros([BLOCK], tl.int32) + (b.to(tl.int32) + first_row)
         none = tl.zeros([BLOCK], tl.int32)
         down, right, _, level = tl.philox(tl.load(key), image, none, none, none + PLACE, ROUNDS)

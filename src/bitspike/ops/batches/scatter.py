@@ -1,4 +1,4 @@
-"""The plain definition of a batch of binned events: made from lists of the bins that hold something."""
+"""The plain definition of a batch of binned events, made from lists of the bins that are not empty."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scatter_counts(
     at = torch.where(held, starts[rows, None] + place, 0)
     t = (index[at] // size).long()
     row = torch.arange(batch, device=rows.device)[:, None]
-    spare = steps * batch * width  # one more bin, where what is too much of a shorter sample lands
+    spare = steps * batch * width  # one more bin, for the surplus entries of shorter samples
     target = torch.where(held, (t * batch + row) * width + index[at] - t * size, spare)
     out = torch.zeros(spare + 1, dtype=torch.uint8, device=rows.device)
     put(out, target.flatten(), count[at].flatten())
@@ -38,7 +38,7 @@ def scatter_counts(
 
 
 def put(out: Tensor, at: Tensor, values: Tensor) -> None:
-    """out[at] = values, for places that differ (but for a spare one, which nobody reads).
+    """out[at] = values; all places differ, except a spare one that is never read.
 
     PyTorch's deterministic mode would sort them first, which takes longer than a network's forward pass.
     """

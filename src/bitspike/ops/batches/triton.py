@@ -1,4 +1,4 @@
-"""The Triton twins of batches: events scattered, images gathered, and what an iteration counts; one kernel each."""
+"""Batches in Triton: functions that scatter events, gather images, and add up sums, with one kernel for each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gather_images(
     key: Tensor | None = None,
     first_row: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """values[rows] / 255 in float32, jittered, and labels[rows], of uint8 images `[N, ...]`."""
+    """Return values[rows] / 255 in float32, jittered, and labels[rows], for uint8 images `values [N, ...]`."""
     values, labels, rows = values.contiguous(), labels.contiguous(), rows.contiguous()
     images = torch.empty(len(rows), *values.shape[1:], dtype=torch.float32, device=values.device)
     chosen = torch.empty(len(rows), dtype=labels.dtype, device=labels.device)

@@ -44,14 +44,14 @@ declare("dense_gradient", POINTER, COUNT, COUNT, COUNT, COUNT, NUMBER, POINTER)
 
 
 class Mask(NamedTuple):
-    """A mask of dropout: what is kept, as bytes `[T, B, N]` or as draws, and the factor of what is kept."""
+    """A mask of dropout: bytes `[T, B, N]` or draws that say what is kept, and the factor of the kept values."""
 
     kept: Tensor | Draw
     scale: float
 
 
 class Neurons(NamedTuple):
-    """The neurons of a layer: what `lif` takes beside the current. Tensors are float32 and broadcast to `[B, N]`."""
+    """The neurons of a layer: all arguments of `lif` but the current. Tensors are float32 and broadcast to `[B, N]`."""
 
     beta: Tensor
     theta: Tensor
@@ -62,7 +62,7 @@ class Neurons(NamedTuple):
 
 
 def pack_inputs(x: Tensor, outputs: int) -> Packed | None:
-    """Return inputs `[T, B, K]` as `dense` takes them; None unless they are few, and whole numbers with exact sums."""
+    """Return packed inputs `[T, B, K]` for `dense`; None unless few are not 0, and all are whole with exact sums."""
     inputs = x.shape[-1]
     packed = pack(x, inputs) if inputs <= _SHORT else None
     limit = BUSY * min(1.0, _LARGE / (inputs * outputs)) * x.numel()
@@ -78,7 +78,7 @@ def dense(
     neurons: Neurons,
     state: LIFState | None,
 ) -> LIFOutput | None:
-    """lif(dropout(x @ signs.T + bias)): x `[T, B, K]` and the same packed, signs `[N, K]` of -1 and +1, bias `[N]`.
+    """lif(dropout(x @ signs.T + bias)); x `[T, B, K]`, `packed` is x in bits, signs `[N, K]` of -1 and +1, bias `[N]`.
 
     None if a membrane is not finite; the modules say why. The sum over inputs is exact, so the current is rounded once,
     when the bias is added.

@@ -1,4 +1,4 @@
-"""The scan of hidden layers in Triton: the membrane in registers, spikes out as bits, the current taken as it comes.
+"""The scan of hidden layers in Triton: the membrane stays in registers, spikes are written as bits.
 
 A forward program holds BLOCK words of 32 neurons; neuron i of a step is (b, y, x, channel), channels last. The order of
 operations is that of `lif`, each rounded: launched without fused multiply-adds, spikes are the reference's. Time goes
@@ -31,7 +31,7 @@ def _current(
     raw, mean, scale, draw, shift, bias, below, keep,
     QUOTIENT: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    """Return what enters the neuron: raw / QUOTIENT, normalized, plus bias, after dropout."""
+    """Return the current that enters the neuron: raw / QUOTIENT, normalized, plus bias, after dropout."""
     x = raw.to(tl.float32)
     if QUOTIENT > 1:
         x = x * (1.0 / QUOTIENT) if (QUOTIENT & (QUOTIENT - 1)) == 0 else tl.div_rn(x, QUOTIENT * 1.0)
@@ -52,7 +52,7 @@ def _scan_fwd_kernel(
     STATIC: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, SAVE: tl.constexpr,
     SURROGATE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """bits[t] from the current of step t; STATIC: from the one current `[B, C, H, W]` of all steps."""
+    """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps."""
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
     lane = tl.arange(0, 32)[None, :]
     word = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

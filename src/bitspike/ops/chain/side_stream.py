@@ -1,4 +1,4 @@
-"""Work that nothing waits for at once, on a second CUDA stream."""
+"""A second CUDA stream, for work whose result is not needed at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POOL = 32  # streams, which PyTorch hands out in turn
 
 
 def _unused_stream(device: torch.device, handle: int) -> torch.cuda.Stream:
-    """Return a stream that is neither `handle`'s nor in use here, as long as there are any."""
+    """Return a stream other than `handle`'s that is not in use here, as long as there is one."""
     taken = {handle, *(stream.cuda_stream for stream in _streams.values())}
     for _ in range(_POOL):
         stream = torch.cuda.Stream(device)
@@ -54,7 +54,7 @@ class SideStream:
             yield
 
     def join(self) -> None:
-        """Let what is queued on the current stream from now on wait for the side stream."""
+        """Make later work on the current stream wait for the side stream."""
         if self._held:
             torch.cuda.current_stream(self._device).wait_stream(self._stream())
             self._held = []

@@ -1,6 +1,6 @@
-"""All hidden layers of a network as one autograd function: from the input, or the first current, to the last current.
+"""All hidden layers of a network as one autograd function: from the input or the first current to the last current.
 
-What is kept for backward: a hidden layer's spikes as bits, its surrogate gradient in bfloat16, and under a batch norm
+A hidden layer keeps for the backward pass its spikes as bits, its surrogate gradient in bfloat16, and with a batch norm
 its current in 16 bits. A first layer with a constant current keeps nothing but bits. With `recompute` only the bits are
 kept, and the rest is made again layer by layer. Products of the backward pass round their factors to bfloat16.
 """
@@ -26,7 +26,7 @@ from bitspike.ops.saved import saved_tensors
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A synapse with its latent weight `[N, C, k, k]`; a dense layer's has a bias."""
+    """A synapse with its latent weight `[N, C, k, k]`, and a bias if it is dense."""
 
     synapse: Synapse
     weight: Tensor
@@ -60,7 +60,7 @@ class Chain:
 
 
 class _Record(NamedTuple):
-    """What backward needs of a hidden layer."""
+    """The values of a hidden layer that the backward pass needs."""
 
     bits: Tensor
     surrogate: Tensor | None
@@ -77,7 +77,7 @@ def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 
 def _tensors(chain: Chain) -> list[Tensor | None]:
-    """Return all that gradients flow to or that must not change before backward: 2 for a link, 6 for a hidden layer."""
+    """Return all tensors that get gradients or must not change before backward: 2 for a link, 6 for a hidden layer."""
     found: list[Tensor | None] = []
     for link in chain.links:
         found += [None, None] if link is None else [link.weight, link.bias]
@@ -111,7 +111,7 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        entry = saved_tensors(ctx)[0]  # looks whether anything was written over since
+        entry = saved_tensors(ctx)[0]  # raises if anything was overwritten since
         chain: Chain = ctx.chain
         if ctx.records is None:
             raise RuntimeError("the fused network keeps nothing for a second backward pass; run it forward again")
@@ -156,7 +156,7 @@ def _columns(link: Link) -> int:
 
 
 def _untracked(chain: Chain) -> Chain:
-    """Return the same chain without running averages to move: they moved when the layers were first run."""
+    """Return the chain without running averages, which must not move again when layers are run a second time."""
     hidden = (
         h if h.norm is None or h.use_running else replace(h, norm=replace(h.norm, running=None)) for h in chain.hidden
     )
@@ -164,7 +164,7 @@ def _untracked(chain: Chain) -> Chain:
 
 
 def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -> _Record:
-    """Run hidden layer i on the spikes (or the entry) before it."""
+    """Run hidden layer i on the spikes of the layer before it (or on the entry)."""
     layer, link = chain.hidden[i], chain.links[i]
     grid = layer.neurons.grid
     static = chain.static and i == 0
@@ -211,7 +211,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
 def _through_link(
     chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]], side: SideStream
 ) -> Tensor:
-    """Return the gradient `[rows, neurons]` bfloat16 of the spikes before link i; write its weight's to `of_links`."""
+    """Return the gradient `[rows, neurons]` bfloat16 of the spikes before link i; write the weight's to `of_links`."""
     link = chain.links[i]
     if link is None or isinstance(folded, Tensor):
         raise ValueError("run_chain: only the first link may lead from the input")

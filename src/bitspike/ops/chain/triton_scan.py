@@ -1,4 +1,4 @@
-"""The scan of a hidden layer from its raw current to bits, and back, in the kernels of kernels.py."""
+"""The scan of a hidden layer from its raw current to bits, and its backward pass, with the kernels of kernels.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bitspike.ops.product.geometry import WORD, Grid
 
 @dataclass(frozen=True, slots=True)
 class Neurons:
-    """The neurons of a hidden layer: grid, thresholds and decay on the device, and what its current passes before."""
+    """The neurons of a hidden layer: grid, thresholds and decay, and the quotient, bias and dropout before them."""
 
     grid: Grid
     beta: Tensor
@@ -32,12 +32,12 @@ class Neurons:
     layer: int = 0
 
     def dropout_arguments(self) -> dict[str, float | int]:
-        """Return the arguments of kernels for the dropout."""
+        """Return the kernels' arguments for dropout."""
         return {"below": dropped_below(self.dropout), "keep": 1 / (1 - self.dropout)}
 
 
 def _blocks(total: int) -> tuple[int, int]:
-    """Return the neurons of a program and its warps: few for a thread, since only neighbours hide a step's latency."""
+    """Return the neurons of a program and its warps: few for each thread, since other threads hide a step's latency."""
     return at_once(WORD if total < 132 * 256 else 2 * WORD), 1
 
 
@@ -49,7 +49,7 @@ def _shared(neurons: Neurons) -> dict[str, int]:
 def scan_forward(
     current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None, *, static: bool, save: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Return bits `[T * B, words]`, and if saved the surrogate's gradient `[T, B, neurons]` bfloat16."""
+    """Return bits `[T * B, words]` and, with `save`, the surrogate's gradient `[T, B, neurons]` bfloat16."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
     if total + 2048 > 2**31:  # the last program's neurons are counted in 32 bits too

@@ -1,4 +1,4 @@
-"""Dropout whose mask is a function of a key, a layer and a place: nothing is stored, and anyone can draw it again.
+"""Dropout whose mask is a function of a key, a layer and a place: it is not stored, and can be drawn again.
 
 - `reference.py`: the definition, with the random numbers (Philox).
 - `c.py`, `mask.c`: the mask in C; `draw.h` draws it inside other kernels.

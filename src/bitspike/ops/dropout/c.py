@@ -1,4 +1,4 @@
-"""Dropout from a key in C: the draws as kernels take them, and the mask of a whole current."""
+"""Dropout from a key in C: the draws as C kernels take them, and the mask of a whole current."""
 
 from __future__ import annotations
 

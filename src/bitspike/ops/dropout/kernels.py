@@ -1,4 +1,4 @@
-"""Dropout from a key in Triton: the mask of reference.py, drawn again wherever it is needed."""
+"""Dropout from a key in Triton: kernels draw the mask of reference.py wherever they need it."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 

@@ -1,4 +1,4 @@
-"""Dropout whose mask is a pure function of a key, a layer and a place: nothing is stored, and anyone can draw it again.
+"""The plain definition of dropout whose mask is a pure function of a key, a layer and a place.
 
 The random numbers are Philox-4x32-7 (Salmon et al. 2011, who find 7 rounds enough for every test they know). Four steps
 of a neuron share a draw: the mask of step t, row b and neuron n is number t % 4 of the block with counter
@@ -38,7 +38,7 @@ def _product(a: int, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def dropped_below(p: float) -> int:
-    """Return the number below which a random number, of 2**32, drops."""
+    """Return the bound below which a random 32-bit number drops a value."""
     return min(round(p * 2**32), _WORD)
 
 

@@ -1,4 +1,4 @@
-"""The C twin of the scan on the CPU: float32, threads over neurons; only the current is kept for the backward pass."""
+"""The scan in C on the CPU: float32, threads over neurons; only the current is kept for the backward pass."""
 
 from __future__ import annotations
 

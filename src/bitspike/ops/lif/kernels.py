@@ -40,7 +40,7 @@ def _each(pointer, n, live):
 
 @triton.jit
 def _rows(pointer, t, WAY: tl.constexpr, stride_t, stride_n, n, live, steps, AHEAD: tl.constexpr):
-    """Return rows t, t + WAY, ... as a tuple of AHEAD, in their stored dtype: the first use waits for them."""
+    """Return AHEAD rows t, t + WAY, ... as a tuple, in their stored dtype; only the first use waits for them."""
     rows = ()
     if pointer is None:
         for _ in tl.static_range(AHEAD):
@@ -63,12 +63,12 @@ def _keep(pointer, at, value, where):
 
 
 @triton.jit
-def _step(state, row, heard, beta, theta, rho, gain, strength, ADAPTIVE: tl.constexpr):
-    """Eq. 1-2 for one step of (u, z, a, threshold * z); `heard` is what other neurons' spikes add, if any do."""
+def _step(state, row, recurrent_input, beta, theta, rho, gain, strength, ADAPTIVE: tl.constexpr):
+    """Eq. 1-2 for one step of (u, z, a, threshold * z); `recurrent_input` comes from the layer's spikes, or is None."""
     u, z, a, reset = state
     u = beta * u + row.to(tl.float32)
-    if heard is not None:
-        u += heard
+    if recurrent_input is not None:
+        u += recurrent_input
     u -= reset
     threshold = theta
     if ADAPTIVE:
@@ -84,7 +84,7 @@ def _fwd_round(
     slope, rho, gain, strength,
     LAST: tl.constexpr, ADAPTIVE: tl.constexpr, SURROGATE: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """AHEAD steps from t on, what is asked for of them stored; the LAST round ends where time does."""
+    """Run AHEAD steps from t on and store the outputs that are asked for; the LAST round ends at the last step."""
     wide = tl.cast(neurons, tl.int64)
     at = t * wide + n
     for k in tl.static_range(AHEAD):
@@ -111,7 +111,7 @@ def _lif_fwd_kernel(
     steps, neurons, slope, rho, gain, strength,
     STATIC: tl.constexpr, ADAPTIVE: tl.constexpr, SURROGATE: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The scan; `surrogate` and `before` (u[t-1], for a learnt beta) are all that the backward pass needs of a step."""
+    """Run the scan; the backward pass needs only `surrogate` and `before` (u[t-1], for a learnt beta) of a step."""
     n, live = _neurons(neurons, BLOCK)
     decay = tl.load(beta + n % beta_p, mask=live, other=0.0)
     level = tl.load(theta + n % theta_p, mask=live, other=0.0)
@@ -141,7 +141,7 @@ def _bwd_round(
     state, rows_s, rows_u, rows_gz, rows_gu, t, neurons, n, live, beta, grad_current, grads_start,
     rho, gain, strength, LAST: tl.constexpr, STATIC: tl.constexpr, ADAPTIVE: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """AHEAD steps from t on back; the LAST round ends at t = 0. The state: gradients of u, z, a; two sums."""
+    """Run AHEAD steps backwards from t; the LAST round ends at t = 0. The state: gradients of u, z, a; two sums."""
     wide = tl.cast(neurons, tl.int64)
     at = t * wide + n
     g, later, ga, of_current, of_beta = state
@@ -218,7 +218,7 @@ def _lif_static_bwd_kernel(
     steps, neurons, slope,
     SURROGATE: tl.constexpr, STILL: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """sum_t (gz[t]*s(u[t]) + gu[t]) * du[t]/dI, forwards in time: u is computed again, and no step was kept.
+    """sum_t (gz[t]*s(u[t]) + gu[t]) * du[t]/dI, forwards in time: u is computed again, because no step was kept.
 
     The reset has no gradient, so du/dI = 1 + beta*du/dI, du/du0 = beta*du/du0 and du/dbeta = u + beta*du/dbeta, each
     of the step before.

@@ -1,8 +1,9 @@
 """The recurrent scan's Triton kernels: a program owns ROWS samples with all their neurons, for all of time.
 
-Every neuron hears all others of its sample one step later. Threads cannot read each other's registers, so what neurons
-say goes through memory, where the program finds it in its cache: spikes in `z_last`, gradients in `grads`. A barrier
-parts writing from reading. Weights of -1 and +1 make sums that no order rounds; launch as lif_triton_kernels says.
+Every neuron gets the spikes of all neurons of its sample one step later. Threads cannot read each other's registers, so
+spikes (`z_last`) and gradients (`grads`) go through memory, where the program finds them in its cache. A barrier
+separates writing from reading. With weights of -1 and +1 sums are exact in any order. Launch with
+enable_fp_fusion=False, as kernels.py says.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
@@ -23,22 +24,22 @@ def _samples(batch, neurons, ROWS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _product(said, weight, b, batch, neurons, ROWS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr):
-    """sum_k said[b, k] * weight[k, n], DEPTH neurons k at a time, in float32."""
+def _product(x, weight, b, batch, neurons, ROWS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr):
+    """sum_k x[b, k] * weight[k, n], DEPTH neurons k at a time, in float32."""
     n = tl.arange(0, WIDTH)
-    heard = tl.zeros((ROWS, WIDTH), tl.float32)
+    total = tl.zeros((ROWS, WIDTH), tl.float32)
     for first in range(0, WIDTH, DEPTH):
         k = first + tl.arange(0, DEPTH)
-        spoken = tl.load(
-            said + b[:, None] * neurons + k[None, :], mask=(b < batch)[:, None] & (k < neurons)[None, :], other=0.0
+        values = tl.load(
+            x + b[:, None] * neurons + k[None, :], mask=(b < batch)[:, None] & (k < neurons)[None, :], other=0.0
         )
         weights = tl.load(
             weight + k[:, None] * tl.cast(neurons, tl.int64) + n[None, :],
             mask=(k < neurons)[:, None] & (n < neurons)[None, :],
             other=0.0,
         )
-        heard = tl.dot(spoken, weights, heard, input_precision="ieee")
-    return heard
+        total = tl.dot(values, weights, total, input_precision="ieee")
+    return total
 
 
 @triton.jit(do_not_specialize=["steps"])
@@ -48,7 +49,7 @@ def _recurrent_fwd_kernel(
     steps, batch, neurons, slope, rho, gain, strength,
     SURROGATE: tl.constexpr, ADAPTIVE: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """The scan with z[t-1] @ turned in every step, turned = recurrent.T; `z_last` holds the spikes to start from."""
+    """Run the scan with z[t-1] @ turned in every step, turned = recurrent.T; `z_last` holds the first spikes."""
     b, n, live = _samples(batch, neurons, ROWS, WIDTH)
     wide = tl.cast(batch, tl.int64) * neurons
     decay = tl.load(beta + n % beta_p, mask=live, other=0.0)
@@ -59,13 +60,13 @@ def _recurrent_fwd_kernel(
     t = 0
     while t < steps:
         row = tl.load(current + t * tl.cast(current_t, tl.int64) + n * current_n, mask=live, other=0.0)
-        heard = _product(z_last, turned, b, batch, neurons, ROWS, WIDTH, DEPTH)
+        recurrent_input = _product(z_last, turned, b, batch, neurons, ROWS, WIDTH, DEPTH)
         at = t * wide + n
         _keep(before, at, u, live)
-        u, z, a, reset = _step((u, z, a, reset), row, heard, decay, level, rho, gain, strength, ADAPTIVE)
-        tl.debug_barrier()  # all have heard the last spikes
+        u, z, a, reset = _step((u, z, a, reset), row, recurrent_input, decay, level, rho, gain, strength, ADAPTIVE)
+        tl.debug_barrier()  # all have read the last spikes
         tl.store(z_last + n, z, mask=live)
-        tl.debug_barrier()  # and all have said theirs
+        tl.debug_barrier()  # and all have written theirs
         _keep(spikes, at, z, live)
         _keep(membrane, at, u, live)
         if surrogate is not None:

@@ -1,4 +1,4 @@
-"""The surrogates in Triton, for every kernel that scans: from instructions that are good to 22 bits."""
+"""The surrogates in Triton, for all scan kernels, with instructions that are accurate to 22 bits."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 

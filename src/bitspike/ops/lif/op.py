@@ -21,7 +21,7 @@ BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c", "triton")
 
 
 class LIFState(NamedTuple):
-    """What a neuron carries from one step to the next, each of the shape of one step `[B, ...]`.
+    """The state that a neuron carries from one step to the next; each part has the shape of one step `[B, ...]`.
 
     Examples:
         >>> import torch
@@ -39,7 +39,7 @@ class LIFState(NamedTuple):
     adaptation: Tensor | None = None
 
     def detach(self) -> LIFState:
-        """The same state without its graph: gradients stop here (truncated backpropagation through time)."""
+        """Return the same state without its graph: gradients stop here (truncated backpropagation through time)."""
         return LIFState(*(None if part is None else part.detach() for part in self))  # type: ignore[arg-type]
 
 
@@ -91,7 +91,7 @@ class Adaptation:
 
 @dataclass(frozen=True)
 class Scan:
-    """A checked call of `lif`: what every backend computes from. Tensors have the membrane's dtype."""
+    """The checked arguments of a call of `lif`, for all backends. Tensors have the membrane's dtype."""
 
     current: Tensor  # [T, B, ...], or [B, ...] if static; its own dtype, which the spikes take
     steps: int
@@ -108,7 +108,7 @@ class Scan:
 
     @cached_property
     def state(self) -> LIFState:
-        """The state to start from, with zeros for a neuron at rest; made when asked for, as not every backend asks."""
+        """The state to start from, with zeros for a neuron at rest; made on demand: some backends need none."""
         if self.start is not None:
             return self.start
 

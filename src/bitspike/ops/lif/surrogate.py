@@ -39,7 +39,7 @@ def arctan_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
 
 
 def triangular_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
-    """ds/du = max(0, 1 - slope * |center - u|): none beyond a distance of 1 / slope.
+    """ds/du = max(0, 1 - slope * |center - u|), which is 0 beyond a distance of 1 / slope.
 
     Examples:
         >>> import torch
@@ -106,7 +106,7 @@ class _Spike(torch.autograd.Function):
 
 
 class _TransformedSpike(_Spike):
-    """The spike for torch.func; outside of it this form is not used, since its calls cost more than the step."""
+    """The spike for torch.func only; this form is not used elsewhere, since its calls cost more than the step."""
 
     generate_vmap_rule = True
 

@@ -1,4 +1,4 @@
-"""The scan in PyTorch operations as one autograd function: buffers allocated once, the backward written by hand.
+"""The scan in PyTorch as one autograd function: buffers are allocated once, and the backward pass is written by hand.
 
 It runs on any device and dtype, and is the fast path of recurrent and adaptive neurons.
 """

@@ -1,4 +1,4 @@
-"""The Triton twin of the scan: one kernel for each direction; two bytes for each neuron and step are kept.
+"""The scan in Triton: one kernel for each direction; two bytes for each neuron and step are kept.
 
 Spikes and membranes equal the definition's bit for bit. The backward pass multiplies by the surrogate rounded to bf16,
 by a relative 2**-8 at most, to nearest and so without bias. A static current keeps nothing and has it in float32.
@@ -49,7 +49,7 @@ def refusal(scan: Scan) -> str | None:
 
 
 class Tile(NamedTuple):
-    """How a kernel is cut: neurons in a program, its warps, and rows that are loaded ahead."""
+    """The tile of a kernel: neurons in a program, its warps, and rows that are loaded ahead."""
 
     block: int
     warps: int
@@ -57,7 +57,7 @@ class Tile(NamedTuple):
 
 
 def tile(neurons: int) -> Tile:
-    """Few neurons: one a thread and deep prefetching, for they wait for memory. Many: 16 bytes a thread at a time."""
+    """Return one neuron a thread and deep prefetching for few neurons (memory-bound), 16 bytes a thread for many."""
     if neurons < 1 << 15:
         return Tile(32, 1, 16)
     if neurons < 1 << 17:
@@ -108,7 +108,7 @@ class Form(NamedTuple):
         return self.shape.numel()
 
     def adaptation(self) -> tuple[float, float, float]:
-        """rho, 1 - rho and strength."""
+        """Return rho, 1 - rho and strength as floats."""
         return float(self.rho), float(1 - self.rho), float(self.strength)  # a kernel takes 1 for a whole number
 
 
@@ -217,7 +217,7 @@ class _LIF(torch.autograd.Function):
 
 
 def float32(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Return memory that a kernel will fill."""
+    """Return an uninitialised float32 tensor for a kernel to fill."""
     return torch.empty(shape, dtype=torch.float32, device=device)
 
 
@@ -241,7 +241,7 @@ def rows_of(tensor: Tensor | None, form: Form) -> tuple[Tensor | None, int, int]
 
 
 def plain(tensor: Tensor | None) -> Tensor | None:
-    """Return one step `[B, ...]` with one neuron after another in memory."""
+    """Return one step `[B, ...]` as contiguous memory."""
     return None if tensor is None else tensor.contiguous()
 
 
@@ -254,7 +254,7 @@ def period_of(parameter: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
 
 
 def launch(kernel: Any, programs: int, *args: Any, warps: int, **constants: Any) -> None:
-    """Run a kernel on the device of its tensors, which need not be the current one, with no multiply-add fused."""
+    """Run a kernel on the device of its tensors (not always the current one), without fused multiply-add."""
     if not programs:
         return
     device = next(arg.device for arg in args if isinstance(arg, Tensor))

@@ -1,4 +1,4 @@
-"""The Triton twin of the recurrent scan: one kernel for each direction; the weights' gradient is one product."""
+"""The recurrent scan in Triton: one kernel for each direction; the weights' gradient is one product."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ def _count_loss_kernel(
     spikes, labels, losses, rights, grads, T, size, on, off, scale,
     CLASSES: tl.constexpr, C_BLOCK: tl.constexpr, T_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """For each sample losses = scale * sum of (n - target)**2, grads = 2 * scale * (n - target), rights."""
+    """losses = scale * sum of (n - target)**2, grads = 2 * scale * (n - target), rights = 1 or 0, for each sample."""
     b = tl.program_id(0)
     c = tl.arange(0, C_BLOCK)
     size = tl.full([], 0, tl.int64) + size

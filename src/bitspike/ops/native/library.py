@@ -20,7 +20,7 @@ _signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {}  # by name: th
 
 
 def declare(name: str, *arguments: type, result: type | None = NUMBER) -> None:
-    """Register the signature of a C function, so that the library knows it whenever it is asked for."""
+    """Register the signature of a C function, for when the library is loaded."""
     _signatures[name] = result, arguments
     library.cache_clear()
 
@@ -44,7 +44,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def kernels() -> ctypes.CDLL:
-    """Return the compiled kernels, for callers that know they are there: they asked `usable` or `library` before."""
+    """Return the compiled kernels; only for callers that have checked `usable` or `library` before."""
     loaded = library()
     if loaded is None:
         raise RuntimeError("bitspike.ops.native: the compiled kernels are missing; ask usable() first")
@@ -52,7 +52,7 @@ def kernels() -> ctypes.CDLL:
 
 
 def usable(x: Tensor, backend: str = "auto") -> bool:
-    """Return whether a layer whose neurons ask for `backend` may run in C on `x`: only "auto", float32, on the CPU."""
+    """Return whether a layer with this `backend` may run in C on `x`: only "auto", float32, on the CPU."""
     if os.environ.get("BITSPIKE_BACKEND", "auto") not in ("", "auto") or backend != "auto":
         return False
     if not is_ordinary(x, x.shape, x.device) or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
@@ -66,6 +66,6 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 def succeed(name: str, failed: int) -> None:
-    """Raise MemoryError if threads of the kernel `name` found no memory."""
+    """Raise MemoryError if the kernel `name` reports that it had too little memory."""
     if failed:
         raise MemoryError(f"{name}: no memory for the scratch of {failed} threads")

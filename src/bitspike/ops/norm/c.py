@@ -1,4 +1,4 @@
-"""Batch norm of every step by its own statistics in C: the bits of T calls of F.batch_norm, gradients to 1e-6."""
+"""Batch norm of every step by its own statistics in C: bit-equal to T calls of F.batch_norm, gradients to 1e-6."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: 
 
 @cache
 def _fused() -> bool | None:
-    """Return whether PyTorch's batch norm on this machine fuses multiply and add; None if its bits are like neither."""
+    """Return whether PyTorch's batch norm fuses multiply and add on this machine; None if its bits fit neither way."""
     here: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float32, "device": "cpu"}
     x = torch.randn(2, 3, 19, 5, 5, **here) * 3 + 1
     weight, bias, mean, spread = torch.randn(4, 19, **here).unbind()

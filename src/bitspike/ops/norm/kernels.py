@@ -15,7 +15,7 @@ def _sums_kernel(
     x, sums, batch, share,
     CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr, C_BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """sums[0 and 1, t, part, c]: x and its square, in float64, where large means do not drown small variances."""
+    """sums[0, t, part, c] of x, sums[1, ...] of x * x, in float64, so that large means do not hide small variances."""
     t, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
     one = tl.zeros([C_BLOCK, P_BLOCK], tl.float64)

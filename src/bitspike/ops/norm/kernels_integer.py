@@ -10,7 +10,7 @@ import triton.language as tl
 def _sums_kernel(
     current, sums, rows, share, STRIDE: tl.constexpr, PARTS: tl.constexpr, R_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr
 ):
-    """sums[0 and 1, t, part, c]: the current and its square over a part of the rows `[T, rows, STRIDE]`, in float64."""
+    """sums[0, t, part, c] of the current, sums[1, ...] of its square, over a part of `[T, rows, STRIDE]`; float64."""
     t, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
     one = tl.zeros([R_BLOCK, C_BLOCK], tl.int64)

@@ -13,7 +13,7 @@ def _sums_kernel(
 ):  # fmt: skip
     """sums[4, part, c] of x, x*x, g and g*x over a part of a channel of `[B, C, H, W]`, x counted from its first value.
 
-    From there, because the squares of values far from 0 would drown their spread.
+    Values are counted from the first one because the squares of large values would hide a small variance.
     """
     c, part = tl.program_id(0), tl.program_id(1)
     origin = tl.load(current + c * PLACES)
@@ -46,7 +46,7 @@ def _apply_kernel(
     CHANNELS: tl.constexpr, PLACES: tl.constexpr, PARTS: tl.constexpr,
     P_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Batch norm's backward pass for `[B, C, H, W]`, out as rows `[B * H * W, C]`; the gradients of its parameters.
+    """Run batch norm's backward pass for `[B, C, H, W]`: out as rows `[B * H * W, C]`, and its parameters' gradients.
 
     The mean, too, is counted from the channel's first value.
     """

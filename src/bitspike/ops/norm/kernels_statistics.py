@@ -1,4 +1,4 @@
-"""From sums to statistics and gradients in Triton: batch norms of integer and of real currents share these kernels."""
+"""Triton kernels that turn sums into statistics and gradients, for batch norms of integer and of real currents."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -78,7 +78,7 @@ def _gather_kernel(
     CHANNELS: tl.constexpr, STRIDE: tl.constexpr, PARTS: tl.constexpr, SHARED: tl.constexpr,
     T_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """totals[0 and 1, t, c]: the sums over parts (SHARED: and over time); the gradients of batch norm's parameters."""
+    """totals[0 and 1, t, c] = sums over parts (SHARED: also over time); also the gradients of the parameters."""
     c = tl.program_id(0) * C_BLOCK + tl.arange(0, C_BLOCK)
     size = T.to(tl.int64) * PARTS * STRIDE
     of_bias = tl.zeros([C_BLOCK], tl.float32)

@@ -53,6 +53,6 @@ def contiguous_norm(norm: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Return `norm(x)`; both its input and its incoming gradient are contiguous.
 
     Where one of them is a single image whose channels lie side by side, PyTorch's gradient is wrong (torch 2.13, CPU).
-    The view makes the gradient contiguous as it passes: to become one row, it is copied.
+    The view makes the gradient contiguous, because a copy is needed to make it one row.
     """
     return norm(x.contiguous()).flatten().view(x.shape)

@@ -1,4 +1,4 @@
-"""The Triton twin of `step_norm`: two passes over x forward, two over x and the gradient backward."""
+"""Batch norm of every step in Triton: two passes over x forward, two over x and the gradient backward."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Shape(NamedTuple):
         return -(-self.batch // self.parts)
 
     def tile(self) -> tuple[int, int]:
-        """Return the channels and places that a program of sums takes."""
+        """Return the number of channels and places that a program of sums takes."""
         places = min(next_power_of_2(self.places), _MOST_PLACES)
         return min(next_power_of_2(self.channels), max(_TILE // places, 1)), places
 

@@ -26,7 +26,7 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """What normalizes a current: (x - mean[t, c]) * scale[t, c] + bias[c]; times lie `step` numbers apart."""
+    """The numbers that normalize a current: (x - mean[t, c]) * scale[t, c] + bias[c]; `step` is the stride of t."""
 
     mean: Tensor
     scale: Tensor
@@ -36,7 +36,7 @@ class Normalizer:
 
 
 def _parts(rows: int) -> tuple[int, int]:
-    """Return in how many parts rows are summed, and how many rows a part has."""
+    """Return the number of parts that rows are summed in, and the number of rows in a part."""
     parts = max(1, min(8, rows // 256))
     return parts, -(-rows // parts)
 
@@ -69,7 +69,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normal
 
 
 def running_normalizer(norm: Norm) -> Normalizer:
-    """Return what normalizes by the running averages, as in evaluation: the same at every step."""
+    """Return a normalizer by the running averages, as in evaluation; it is the same at every step."""
     if norm.running is None:
         raise ValueError("running_normalizer: this batch norm keeps no running averages")
     mean, var = norm.running

@@ -1,4 +1,4 @@
-"""Weights of one bit: the sign of the latent real weight, whose gradient goes straight through; and soft weights."""
+"""Weights of one bit: the sign of a latent real weight, with a straight-through gradient; and soft weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Binarize(torch.autograd.Function):
 
 
 class _TransformedBinarize(_Binarize):
-    """The sign for torch.func; outside of it this form is not used, since its calls cost more."""
+    """The sign for torch.func only; this form is not used elsewhere, since its calls cost more."""
 
     generate_vmap_rule = True
 

@@ -1,4 +1,4 @@
-"""A convolution on spikes with the average pool behind it, in C, as one strided convolution of a wider kernel.
+"""A convolution on spikes with its average pool in C, as one strided convolution with a wider kernel.
 
 The mean of P x P neighbours of conv(x, k) is the sum of x with the kernel's P x P shifted copies added up, taken every
 P places and divided by P*P. With kernels of -1 and +1 and whole-number inputs every sum is exact, so folding changes

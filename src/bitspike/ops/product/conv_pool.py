@@ -1,4 +1,4 @@
-"""A convolution with real weights and the average pool behind it as one convolution, without the image in between."""
+"""A convolution with real weights and its average pool as one convolution, without the image in between."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _convolve(x: Tensor, kernel: Tensor, bias: Tensor | None, stride: int) -> Te
 
 @first_order
 class _Convolution(torch.autograd.Function):
-    """conv2d, with TF32 in its backward pass: cuDNN's float32 gradient of the image takes most of a step otherwise."""
+    """conv2d with TF32 in its backward pass, because cuDNN's float32 gradient of the image takes most of a step."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Tensor, bias: Tensor | None, stride: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""How spikes and weights lie in memory: spikes as bits, channels last; a synapse and its pool as one strided kernel.
+"""The memory layout of spikes (bits, channels last) and of weights (a synapse and its pool as one strided kernel).
 
 A step of one sample is a row. A row of a hidden layer holds height x width x channels neurons in that order, channels
 padded so that what one kernel row reads begins at a 32-bit word. `AvgPool_p(Conv_k(x))` is a kernel of k + p - 1 with
@@ -67,12 +67,12 @@ class Synapse:
 
     @property
     def run(self) -> int:
-        """The number of words that hold what one row of the kernel reads."""
+        """The number of words that one row of the kernel reads."""
         return -(-self.kernel_width * self.source.stride // WORD)
 
     @property
     def words(self) -> int:
-        """The number of words that hold all that the kernel reads."""
+        """The number of words that the whole kernel reads."""
         return self.kernel_height * self.run
 
     @property

@@ -16,7 +16,7 @@ def _bit_tile(
     bits, base, inside, first, total,
     RUN: tl.constexpr, LINE: tl.constexpr, WORDS: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
-    """`[M, G * 32]` twice the spikes of words first..first+G-1 of the kernel, for rows that begin at word `base`."""
+    """Return `[M, G * 32]`: spikes times 2, from words first..first+G-1 of the kernel, for rows from word `base` on."""
     word = first + tl.arange(0, G)
     place = base[:, None] + ((word // RUN) * LINE + word % RUN)[None, :]
     held = tl.load(bits + place, mask=inside[:, None] & (word < WORDS)[None, :] & (place < total), other=0)
@@ -35,7 +35,7 @@ def _bit_tile(
 
 @triton.jit
 def _count_tile(counts, base, inside, offsets, first, K: tl.constexpr, BLOCK_K: tl.constexpr, FLOAT: tl.constexpr):
-    """`[M, BLOCK_K]` counts at `base + offsets[first..]`."""
+    """Return counts `[M, BLOCK_K]` at `base + offsets[first..]`."""
     k = first + tl.arange(0, BLOCK_K)
     offset = tl.load(offsets + k, mask=k < K, other=0)
     held = tl.load(counts + base[:, None] + offset[None, :], mask=inside[:, None] & (k < K)[None, :], other=0)

@@ -1,4 +1,4 @@
-"""Kernels from latent weights to the matrix that products read, and from that matrix's gradient back."""
+"""Triton kernels that turn latent weights into the matrix of a product, and the matrix's gradient back."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 

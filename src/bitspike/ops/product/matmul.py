@@ -1,4 +1,4 @@
-"""Dense layers on event counts as one matrix product of the GPU vendor's: bfloat16 in, float32 out, exact.
+"""Dense layers on event counts as one matrix product of the GPU's own library: bfloat16 in, float32 out, exact.
 
 Counts to 255 and signs are exact in bfloat16, and so are float32 sums below 2**24.
 """

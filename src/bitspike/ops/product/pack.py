@@ -1,4 +1,4 @@
-"""Spikes as bits in C, so that products are sums over what fired."""
+"""Packing of spikes into bits in C, so that products are sums over the inputs that fired."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ declare("pack_rows", POINTER, COUNT, COUNT, NUMBER, POINTER, ctypes.POINTER(COUN
 
 
 class Packed(NamedTuple):
-    """Rows of 0 and 1, or of small whole numbers, as bits that say where a 1 is, and where more."""
+    """Packed rows of 0 and 1, or of small whole numbers: bits that mark where a 1 is, and where a larger number is."""
 
     bits: Tensor  # [2, rows, words] int64
     values: Tensor | None  # the rows themselves, unless all are 0 or 1

@@ -25,7 +25,7 @@ class Weights(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """How a product is cut; the forward pass gives the same numbers for any cut."""
+    """The tile sizes of a product; the forward pass gives the same numbers for any sizes."""
 
     m: int
     n: int
@@ -84,7 +84,7 @@ _known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
 
 
 def _offsets(synapse: Synapse, size: int, device: torch.device) -> Tensor:
-    """Return the place in a sample `[C, H, W]` of each (channel, row, column) of the folded kernel; made once."""
+    """Return the place in a sample `[C, H, W]` of each (channel, row, column) of the folded kernel; it is cached."""
     if (synapse, device) not in _known_offsets:
         source = synapse.source
         c, y, x = (
@@ -96,7 +96,7 @@ def _offsets(synapse: Synapse, size: int, device: torch.device) -> Tensor:
 
 
 def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
-    """Return the strides of what a kernel reads, in words of bits or in bytes of counts."""
+    """Return the strides of a kernel's input, in words of bits or in bytes of counts."""
     source = synapse.source
     if counts:
         row, line, step = source.channels * source.height * source.width, source.width, synapse.pool
@@ -113,7 +113,7 @@ def product(
     source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *,
     bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None,
 ) -> Tensor:  # fmt: skip
-    """out[row, y, x, :] = what the synapse makes of `source [R, ...]`; whole numbers unless divided by the pool."""
+    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool."""
     counts = source.dtype == torch.uint8
     places = len(source) * synapse.height * synapse.width
     stride = out.shape[-1]
@@ -196,7 +196,7 @@ def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
 
 
 def signs(weight: Tensor) -> Tensor:
-    """Return -1 or +1 by sign, in one kernel; its plain definition is `binarize`."""
+    """Return -1 or +1 by the sign of each weight, in one kernel; the plain definition is `binarize`."""
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(1024)
     with on(weight):

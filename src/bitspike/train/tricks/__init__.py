@@ -1,4 +1,4 @@
-"""Tricks of training: each is one file, and one entry in TRICKS."""
+"""Training tricks: each is one file, and one entry in TRICKS."""
 
 from bitspike.train.config import TrainConfig
 from bitspike.train.tricks.clips import ClipGradients, ClipLatentWeights, ClipWeights

@@ -1,4 +1,4 @@
-"""Bounds: of the gradient's norm, of all parameters, and of latent weights."""
+"""Tricks that bound the gradient's norm, all parameters, or latent weights."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ClipWeights(Trick):
 
 
 class ClipLatentWeights(Trick):
-    """`train.latent_clip` bounds latent weights after the optimizer's step; soft ones (`train.harden`) are let be."""
+    """`train.latent_clip` bounds latent weights after the optimizer's step, except soft ones (`train.harden`)."""
 
     name = "latent_clip"
     fields = ("latent_clip",)
@@ -59,7 +59,7 @@ class ClipLatentWeights(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Refuse a network whose weights are all real."""
+        """Return a refusal for a network whose weights are all real."""
         if latent_weights(net):
             return None
         return "train.latent_clip bounds latent weights, but net.binary = false has none; set it to none"
@@ -85,6 +85,6 @@ def clip_weights(parameters: Sequence[Tensor], bound: float) -> None:
 
 
 def latent_weights(net: nn.Module) -> list[Tensor]:
-    """Return the weights of which `net` uses only the signs: of binary synapses and recurrences, not their biases."""
+    """Return the latent weights of `net`, of which it uses only the signs: those of binary synapses and recurrences."""
     binary = [module for module in net.modules() if isinstance(module, WEIGHTED) and module.binary]
     return [module.weight for module in binary if getattr(module, "hardness", None) is None]

@@ -1,7 +1,8 @@
-"""The first layer's way from real weights to one bit.
+"""A trick that takes the first layer from real weights to one-bit weights during training.
 
 A first layer has few weights, and each reaches every neuron: the sign's straight-through gradient finds poor filters.
-Soft weights have a true gradient. They harden while the layers behind them learn, which then go on with what they are.
+Soft weights have a true gradient. They harden while the later layers learn, which then continue with the one-bit
+weights.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bitspike.train.tricks.trick import Setup, Trick
 
 STRIDES = 70.0  # root mean square of the latent weights at the start, in steps of Adam's size: room to move
 SPREAD = 0.7  # hardness * weight at the start, root mean square: tanh is nearly straight there
-RISE = 30.0  # that hardness rises by: the weights are then -1 or +1 but for a few
+RISE = 30.0  # factor by which hardness rises; nearly all weights are -1 or +1 then
 
 
 class Harden(Trick):
@@ -47,7 +48,7 @@ class Harden(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Refuse a first layer of real weights, and samples that are no images."""
+        """Return a refusal for a first layer of real weights, and for samples that are not images."""
         if _first_binary_synapse(net) is not None and isinstance(samples, Images):
             return None
         return "train.harden is for a first layer of binary weights on images (net.binary = true); set it to 0"
@@ -57,7 +58,7 @@ class Harden(Trick):
         return [self.hardness]
 
     def values(self, step: int) -> list[float]:
-        """Return start * RISE**(step / end), which rises evenly by factors; infinity from the end on."""
+        """Return start * RISE**(step / end), and infinity from `end` on."""
         return [self.start * RISE ** (step / self.end) if step < self.end else math.inf]
 
 

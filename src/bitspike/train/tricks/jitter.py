@@ -1,4 +1,4 @@
-"""Training images moved, and made brighter or darker, differently in every iteration."""
+"""A trick that moves training images, and makes them brighter or darker, differently in every iteration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JitterImages(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Refuse samples that are no images."""
+        """Return a refusal for samples that are not images."""
         if isinstance(samples, Images):
             return None
         return f"{cls.asked_by(config)} belongs to images, but {title} holds none; leave it out"

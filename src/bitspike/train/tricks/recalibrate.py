@@ -1,4 +1,4 @@
-"""Batch norm's running statistics computed anew for the weights of now, instead of averaged over weights that moved."""
+"""A trick that measures batch norm's statistics with the current weights, not as an average over past weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Norm = StepBatchNorm2d | SharedBatchNorm2d
 # A layer moves its averages T times in a call, and a move shrinks what was there by 1 - m. From 0, with this m, the
 # weights of the first and the last step differ by T * 2**-24, less than float32 rounds; 1 - m is exact in float32.
 MOMENTUM = 2.0**-24
-# Not the batch of evaluations, which may depend on the machine.
+# This is not the batch of evaluations, because that may depend on the machine.
 MINIBATCH, VALUES = 1024, 25 * 2**20  # samples at most, and numbers of their input
 
 
@@ -37,7 +37,7 @@ class Recalibrate(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Refuse a network without batch norm."""
+        """Return a refusal for a network without batch norm."""
         if _norms(net):
             return None
         return (
@@ -46,7 +46,7 @@ class Recalibrate(Trick):
         )
 
     def before_evaluation(self) -> None:
-        """Measure the statistics for the weights of now."""
+        """Measure the statistics with the current weights."""
         setup = self.setup
         recalibrate(setup.net, setup.samples, setup.config.recalibrate, seed=setup.seed)
 
@@ -98,7 +98,7 @@ def _minibatch(samples: Samples) -> int:
 
 
 def _share(moves: int) -> float:
-    """Return 1 - (1 - m)**moves: the sum of the weights that so many moves from 0 give to what they saw."""
+    """1 - (1 - m)**moves: the total weight of all values in a running average that starts at 0 and moves so often."""
     return -math.expm1(moves * math.log1p(-MOMENTUM))
 
 
@@ -112,7 +112,7 @@ def _running(norm: Norm) -> list[Tensor]:
 def _gathering(net: SpikingNetwork, norms: Sequence[Norm]) -> Iterator[None]:
     """Put batch norms in training mode with `MOMENTUM` and all else in evaluation mode; then put all back.
 
-    Training goes on from the count as if nothing had passed; only the running statistics are others.
+    All buffers and momenta are restored, so that training continues unchanged.
     """
     modes = [(module, module.training) for module in net.modules()]
     momenta = [norm.momentum for norm in norms]

@@ -1,4 +1,4 @@
-"""What a trick of training is: a class whose hooks the training loop calls; each does nothing unless overridden."""
+"""The base class of training tricks: the training loop calls its hooks, and each does nothing unless overridden."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Trick:
 
     @classmethod
     def asked_by(cls, config: TrainConfig) -> str:
-        """Return the name of the setting that asks for the trick; an empty one if none does."""
+        """Return the name of the setting that asks for the trick; an empty string if none does."""
         return next((f"train.{field}" for field in cls.fields if getattr(config, field)), "")
 
     @classmethod
@@ -68,7 +68,7 @@ class Trick:
     def batch(self, fetch: Fetch, rows: Tensor, *, first_row: int, key: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and labels of the samples `rows [B]`; `fetch(rows)` gives them without this trick.
 
-        `key` (one int64) is another in every iteration. Draw from it and from a sample's place in the whole batch:
+        `key` (one int64) changes in every iteration. Draw from it and from a sample's place in the whole batch:
         `first_row` is that of the first, as several processes share a batch.
         """
         return fetch(rows)

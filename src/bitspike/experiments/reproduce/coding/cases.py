@@ -1,8 +1,8 @@
-"""The cases of the temporal coding task: the paper's four, both readings of the fourth, and what does work.
+"""The cases of the temporal coding task: the paper's four, with two readings of the fourth, and ours that work.
 
 Text and released code differ in the error's scale. The text sums it over time; the authors' notebook takes the mean,
-which at the same learning rate is a step a hundred times smaller. The figure came from the notebook, so the mean is
-the default here and `loss="sum"` is one option away.
+which at the same learning rate is a step a hundred times smaller. The figure came from the notebook, so the mean is the
+default here; `loss="sum"` gives the sum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEARNING_RATE = 1e-3  # the appendix' table of the temporal coding task
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One panel of the figure: a network, its thresholds and how its error is taken over time."""
+    """One panel of the figure: a network, its thresholds, and the sum or mean of its error over time."""
 
     name: str
     title: str

@@ -1,6 +1,6 @@
 """The networks of the temporal coding task (Fig. 4): one output neuron learns to fire once, at a target time.
 
-All seeds of a case train as one batch of independent networks: a seed's numbers do not depend on its company.
+All seeds of a case train as one batch of independent networks: a seed's numbers do not depend on the other seeds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What came of a case of the temporal coding task: when its output neuron fires, and how far its trace is off."""
+"""The outcome of a case of the temporal coding task: when its output neuron fires, and the error of its trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CROSSING_TIME = math.ceil(TARGET_TIME / (1 + OVERSHOOT))
 
 
 def describe(history: History) -> dict[str, Any]:
-    """Return a case's parameters and what came of it, as plain values."""
+    """Return a case's parameters and its outcome, as plain values."""
     case = history.case
     last = min(LAST, len(history.theta))
     final = ((history.target[:, None] - history.membrane[-1]) ** 2).sum(0)
@@ -43,7 +43,7 @@ def describe(history: History) -> dict[str, Any]:
 
 
 def statistics_of(history: History, iterations: slice = slice(None)) -> TimingStatistics:
-    """Return when the output neuron fires in the last iterations, or in the last of a slice of them."""
+    """Return statistics of when the output neuron fires in the last iterations, of all or of a slice of them."""
     spikes = history.spikes[iterations]
     return timing_statistics(spikes, TARGET_TIME, min(LAST, len(spikes)), CROSSING_TIME)
 

@@ -35,7 +35,7 @@ def write_pictures(histories: Sequence[History], out: Path, *, animation: bool, 
 
 
 def _traces(history: History) -> Traces:
-    """Return what is drawn of a case, with a note on what came of it."""
+    """Return the traces to draw for a case, with a note on its outcome."""
     s = statistics_of(history)
     note = (
         f"At the end: {s.spikes:.1f} output spikes,\nnear t={TARGET_TIME} in {s.near:.0%}, active in {s.active:.0%},\n"

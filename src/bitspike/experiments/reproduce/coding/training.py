@@ -1,4 +1,4 @@
-"""Train the cases of the temporal coding task, and keep what every iteration did."""
+"""Training of the temporal coding task's cases; the output of every iteration is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOMENTUM = 0.9  # the appendix' table of the temporal coding task
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the K iterations of a case did: T time steps of S seeds."""
+    """The record of a case's training: K iterations, T time steps, S seeds."""
 
     case: Case
     seeds: tuple[int, ...]
@@ -37,7 +37,7 @@ class History:
 def train_case(
     case: Case, seeds: Sequence[int], iterations: int = 1000, on_iteration: Callable[[], None] = lambda: None
 ) -> History:
-    """Train one network for each seed, and return what each iteration did before its update."""
+    """Train one network for each seed, and return the record of each iteration before its update."""
     net = SeedBatch(case, seeds)
     target = target_trace(case.theta.final)
     optimizer = torch.optim.SGD(net.parameters(), lr=case.learning_rate, momentum=MOMENTUM)
@@ -67,7 +67,7 @@ def train_cases(
 ) -> list[History]:
     """Train every case, as many at once as PyTorch has threads, and return their histories in order.
 
-    One case is too small for two threads to share, but two cases side by side are not.
+    One case is too small to be shared by two threads, so two threads train two cases.
     """
     workers = torch.get_num_threads()
     stop = Event()

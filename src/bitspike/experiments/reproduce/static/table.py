@@ -25,7 +25,7 @@ def _thresholds(end: Literal["start", "stop"]) -> Callable[[Experiment], list[st
 
 
 def _times_steps(spec: Experiment) -> list[str]:
-    """Return the learning rate at which SGD steps as far as with a loss summed over T; Adam's step does not change.
+    """Return the learning rate that gives SGD the steps of a loss summed over T; Adam's step does not change.
 
     It is rounded to 12 digits: a product in binary is not the number that a person would write.
     """

@@ -1,1 +1,1 @@
-"""What all tables of the paper share that are made of presets: cells, training, results, report."""
+"""The parts that all tables made of presets share: cells, training, results, report."""

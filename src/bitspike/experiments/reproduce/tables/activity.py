@@ -1,4 +1,4 @@
-"""How a cell's best network fires on test samples: measured once, and kept in the cell's activity.json."""
+"""The activity of a cell's best network on test samples: measured once, and kept in the cell's activity.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BINS = 50
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """How the network of a trial fires, on `samples` samples of `steps` time steps."""
+    """The activity of a trial's network, on `samples` samples of `steps` time steps."""
 
     trial: str  # the name of its folder
     weights: str  # their checksum
@@ -52,7 +52,7 @@ def activity_of(result: Result, options: RunOptions) -> Activity | None:
 
 
 def _read(path: Path) -> Activity | None:
-    """Return what was measured before; None if there is no file, or a damaged one, which is made again."""
+    """Return the activity that was measured before; None if the file is missing or damaged."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         layers = [as_layer(layer) for layer in values["layers"]]
@@ -64,7 +64,7 @@ def _read(path: Path) -> Activity | None:
 
 
 def _measure(trial: Trial, weights: str, options: RunOptions) -> Activity:
-    """Run the trial's best network on the first test samples."""
+    """Measure the activity of the trial's best network on the first test samples."""
     spec = trial.spec
     data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
     net = load_run(trial.folder, device=options.device)

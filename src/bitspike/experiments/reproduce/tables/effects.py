@@ -1,4 +1,4 @@
-"""What ablations change: each against the annealed cell, seed by seed."""
+"""The effects of ablations: each is compared with the annealed cell, seed by seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bitspike.experiments.schema import with_values
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An ablation against the annealed cell, seed by seed, each pair after the same number of epochs (percent)."""
+    """An ablation compared with the annealed cell, seed by seed, each pair after equally many epochs (percent)."""
 
     seeds: list[int]
     epochs: list[int]
@@ -30,9 +30,10 @@ class Effect:
 
 
 def effect(base: Result, ablation: Result) -> Effect | None:
-    """Return the best accuracies of the epochs that both trials of a seed have; None where no seed is in both.
+    """Return the best accuracies over the epochs that both trials of a seed have; None if no seed is in both cells.
 
-    They are of the samples that the best epoch is chosen by (test or validation): only those are known of every epoch.
+    The accuracies are on the samples that choose the best epoch (test or validation): only these are known for every
+    epoch.
     """
     bases = {trial.summary["seed"]: trial for trial in base.trials if trial.rows}
     pairs = [(bases[t.summary["seed"]], t) for t in ablation.trials if t.rows and t.summary["seed"] in bases]

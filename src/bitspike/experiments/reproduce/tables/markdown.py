@@ -1,4 +1,4 @@
-"""A table as Markdown: from what summary.json holds to rows with the paper's figures beside ours."""
+"""A table as Markdown: rows with the paper's figures beside ours, made from the content of summary.json."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ABLATION_HEADING = (
 
 
 def far(cell: Mapping[str, Any]) -> bool:
-    """Tell whether our mean is more than FAR of the paper's sigmas from the paper's."""
+    """Return whether our mean is more than FAR of the paper's sigmas from the paper's."""
     away = cell["away"]
     return away is not None and away["sigmas"] is not None and abs(away["sigmas"]) > FAR
 
@@ -36,7 +36,7 @@ def span(values: Sequence[float]) -> str:
 
 
 def rows_of(tree: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Give protocol, task, name and values of each cell, in order."""
+    """Yield protocol, task, name and values of each cell, in order."""
     for protocol, tasks in tree.items():
         for task, cells in tasks.items():
             for name, cell in cells.items():
@@ -90,7 +90,7 @@ def _ablations(tree: Mapping[str, Any]) -> list[str]:
 
 
 def remarks(summary: Mapping[str, Any]) -> list[str]:
-    """List what a reader of the numbers must know: settings unlike the preset's, other epochs, runs that broke off."""
+    """List remarks on the numbers: settings unlike the preset's, other epochs, runs that stopped early."""
     unlike: dict[str, list[str]] = {}
     others = []
     for protocol, task, name, cell in rows_of(summary["cells"]):

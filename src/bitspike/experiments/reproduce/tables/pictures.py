@@ -1,4 +1,4 @@
-"""What the pictures of a table show: accuracy over epochs, loss beside the threshold, and how neurons fire."""
+"""The content of a table's pictures: accuracy over epochs, loss with the threshold, and how neurons fire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cells of a table are trained: tasks, rows and protocols, with what `--set` changes in all of them."""
+"""The plan of a table's training: its cells by task, row and protocol, with the changes of `--set` in all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bitspike.experiments.settings import parse_setting
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of a table under one protocol, or an ablation of it: what to train, and how many times."""
+    """One row of a table under one protocol, or an ablation of it: the experiment, and how many trials it has."""
 
     protocol: Protocol
     task: str
@@ -59,6 +59,6 @@ def plan(
                 cells += [
                     Cell(protocol, task, name, spec, ablation_trials)
                     for name, spec in changed
-                    if differences(base, spec)  # --set may have made it already
+                    if differences(base, spec)  # --set may have made this change already
                 ]
     return cells

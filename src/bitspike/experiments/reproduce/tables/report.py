@@ -1,4 +1,4 @@
-"""The report on a table: what the complete trials in a folder came to, beside the paper's figures."""
+"""The report on a table: the results of the complete trials in a folder, beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str,
     activity = {key: activity_of(each, options) for key, each in results.items() if each.is_variant}
     summary: dict[str, Any] = {
         "task": f"{table.about}: test accuracy in percent, over trials",
-        "reported_by": {"command": options.command, "versions": versions()},  # each cell has those it was trained by
+        "reported_by": {"command": options.command, "versions": versions()},  # a cell has its own versions
         "sigmas_are": SIGMA_IS,
         "seconds_training": round(sum(training_seconds(each) for each in results.values()), 1),
         "cells": _nested({key: describe(each, activity.get(key)) for key, each in results.items()}),
@@ -80,7 +80,7 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
 
 
 def curves(result: Result) -> list[dict[str, Any]]:
-    """Return each trial's seed and its epochs: the accuracy it is chosen by and in training (percent), and the loss."""
+    """Return each trial's seed and, by epoch, its accuracies in selection and training (percent) and its loss."""
     return [
         {
             "seed": trial.summary["seed"],

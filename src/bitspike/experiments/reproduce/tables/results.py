@@ -1,4 +1,4 @@
-"""What the cells of a table came to: their complete trials, read from their folders."""
+"""The results of a table's cells: their complete trials, read from their folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bitspike.experiments.schema import Experiment, read_experiment
 from bitspike.train.run_folder import Row, RunFolder, trial_folders
 
 Key = tuple[str, str, str]  # protocol, task, cell
-# What is read of a run's summary.json.
+# The fields that are read from a run's summary.json.
 READ = (
     *("experiment", "data", "edition", "protocol", "seed", "accuracy", "accuracy_of", "paper", "epochs"),
     *("best_epoch", "ended", "spikes", "dead", "unlike_preset", "warnings", "command", "versions", "seconds"),
@@ -21,7 +21,7 @@ READ = (
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A complete run: its folder, what its summary.json says, and one row for each epoch."""
+    """A complete run: its folder, the content of its summary.json, and one row for each epoch."""
 
     folder: Path
     spec: Experiment
@@ -50,7 +50,7 @@ class Result:
 
     @property
     def is_variant(self) -> bool:
-        """Tell whether the cell is a row of the table, not an ablation."""
+        """Return whether the cell is a row of the table, not an ablation."""
         return self.name in (*VARIANTS, BEST)
 
     def accuracies(self) -> list[float | None]:
@@ -65,7 +65,7 @@ class Result:
 
 
 def read_results(table: PaperTable, out: Path) -> list[Result]:
-    """Return all cells in `out` that have a complete trial, in the table's order, whenever they were asked for."""
+    """Return all cells in `out` that have a complete trial, in the table's order, also those of earlier commands."""
     found = []
     for protocol in PROTOCOLS:
         for task in table.tasks:

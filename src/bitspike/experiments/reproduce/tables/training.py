@@ -1,4 +1,4 @@
-"""Train the cells of a table, one after the other; what is complete already is left as it is."""
+"""Training of a table's cells, one after the other; complete cells are left as they are."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def train_table(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError(f"reproduce {table.name} trains in one process, but torchrun started several; run it without")
     require_same_experiments(cells, out)
-    read_results(table, out)  # what cannot be read must not end the command after hours of training
+    read_results(table, out)  # an unreadable result must end the command now, not after hours of training
     return train_cells(cells, out, options_for, lambda options: write_report(table, out, options))
 
 
@@ -41,9 +41,10 @@ def train_cells(
     options_for: Callable[[Cell], AbstractContextManager[RunOptions]],
     after: Callable[[RunOptions], object] = lambda options: None,
 ) -> bool:
-    """Train the cells that are not complete, in order; return False if interrupted. The same call goes on then.
+    """Train the cells that are not complete, in order; return False if interrupted: the same call then continues.
 
-    `after` is called after each cell in which something was trained. On a GPU a cell's trials are trained side by side.
+    `after` is called after each cell in which something was trained. On a GPU all trials of a cell are trained at the
+    same time.
     """
     for cell in cells:
         with options_for(cell) as options:
@@ -75,7 +76,7 @@ def require_same_experiments(cells: Sequence[Cell], out: Path) -> None:
 
 
 def _noting(options: RunOptions, begun: list[Path]) -> Callable[..., object]:
-    """Return what is called when a run starts: it adds the run's folder to `begun`, and tells the user."""
+    """Return the callback for the start of a run: it adds the run's folder to `begun`, and tells the user."""
 
     def started(spec: Experiment, data: Any, net: Any, out: Path) -> None:
         begun.append(out)
