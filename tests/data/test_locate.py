@@ -115,6 +115,17 @@ def test_where_the_root_cannot_be_written_the_users_cache_remembers(local, root,
     assert [path.name for path in (tmp_path / "users").iterdir()] == ["verified-toy.json"]
 
 
+def test_a_memory_in_a_folder_that_others_can_write_is_not_believed(local, root, monkeypatch, tmp_path):
+    """Where the set's own folder cannot be written, `root/cache` may still be writable by everybody."""
+    (root / "cache").mkdir(parents=True)
+    monkeypatch.setattr("bitspike.data.locate.can_write", lambda folder: False)
+    monkeypatch.setattr(roots, "_users_cache", lambda: tmp_path / "private")
+    put(local / "toy", PUBLISHED)
+    locate("toy", catalog=toys())
+    assert not list((root / "cache").iterdir())
+    assert (tmp_path / "private" / "verified-toy.json").is_file()
+
+
 def test_where_nothing_can_be_remembered_it_is_read_each_time(local, root, summed, monkeypatch):
     monkeypatch.setattr(roots, "_users_cache", lambda: root / "none")
     put(local / "toy", PUBLISHED)

@@ -46,8 +46,15 @@ def test_only_the_first_folder_of_several_is_written_to(monkeypatch, tmp_path):
     (tmp_path / f"one{os.pathsep}folder").mkdir()
     monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / f"one{os.pathsep}folder"))
     assert (data_root(), read_folders()) == (tmp_path / f"one{os.pathsep}folder", [])
-    monkeypatch.setenv("BITSPIKE_DATA", f"{os.pathsep}{tmp_path}{os.pathsep}")
+    monkeypatch.setenv("BITSPIKE_DATA", f"{tmp_path}{os.pathsep}")
     assert (data_root(), read_folders()) == (tmp_path, [])
+
+
+def test_an_empty_first_folder_makes_no_other_one_the_root(monkeypatch, tmp_path):
+    """As with BITSPIKE_DATA=$UNSET:/mnt/datasets, where the second folder is only to be read."""
+    monkeypatch.setenv("BITSPIKE_DATA", f"{os.pathsep}{tmp_path}")
+    with pytest.raises(ValueError, match=r"^BITSPIKE_DATA is .* the first folder, in which data is kept, is empty"):
+        data_root()
 
 
 def test_local_folders_are_those_that_exist(monkeypatch, tmp_path):

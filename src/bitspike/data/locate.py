@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bitspike.data.catalog import CATALOG, lookup
 from bitspike.data.entry import Edition, Entry, Found
 from bitspike.data.notes import Kept, Manifest, Memory
-from bitspike.data.roots import cache_folder, can_write, data_root, local_folders, read_folders, searched
+from bitspike.data.roots import can_write, data_root, local_folders, private_cache, read_folders, searched
 from bitspike.data.search import Check, Item, foreign, search, unreadable
 
 
@@ -170,8 +170,8 @@ def _plain_files(path: Path) -> list[Path]:
 def _memory(entry: Entry, root: Path) -> Memory:
     """Return the notes on files that are used in place; they are in the cache if `root` cannot be written."""
     folder = root / entry.name
-    if not can_write(folder) and (cache := cache_folder(root)) is not None:
-        return Memory(cache / f"verified-{entry.name}.json")
+    if not can_write(folder) and (private := private_cache()) is not None:  # never a folder that others can write
+        return Memory(private / f"verified-{entry.name}.json")
     return Memory(folder / "verified.json")
 
 

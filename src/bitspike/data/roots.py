@@ -48,6 +48,11 @@ def _named_folders() -> list[Path]:
     """
     named = os.environ.get("BITSPIKE_DATA", "")
     parts = [named] if Path(named).expanduser().is_dir() else named.split(os.pathsep)
+    if len(parts) > 1 and not parts[0]:
+        raise ValueError(
+            f"BITSPIKE_DATA is {named!r}: the first folder, in which data is kept, is empty; name it, "
+            "or leave the others out"
+        )
     return [Path(part).expanduser() for part in parts if part]
 
 
@@ -62,6 +67,11 @@ def cache_folder(root: Path) -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
     if folder.is_dir() and os.access(folder, os.W_OK):
         return folder
+    return private_cache()
+
+
+def private_cache() -> Path | None:
+    """Return this user's cache folder if nobody else can write into it; None if there is none."""
     with suppress(OSError, ModuleNotFoundError):
         folder = _users_cache()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,6 +17,8 @@ class Removed:
     why: str
 
 
+LAST_COMMIT = "301e3c7"  # that can still do what was removed
+
 _TEACHER = "learning from a teacher brought nothing in our runs"
 
 REMOVED = {
@@ -38,22 +40,37 @@ def removed_message(key: str, value: object) -> str:
     """Return a message that the field was removed, why, and what to do."""
     return (
         f"{key} was removed, but is {shown(value)}: {REMOVED[key].why} (docs/reports/static.md); "
-        "leave it out, or use the commit that results/README.md names"
+        f"leave it out, or use commit {LAST_COMMIT} of bitspike, the last that has it"
     )
+
+
+def uses_removed(values: Mapping[str, Any]) -> bool:
+    """Return whether a removed field is set to something else than its old default."""
+    tables = ((key, values.get(key.partition(".")[0]), key.partition(".")[2]) for key in REMOVED)
+    return any(
+        isinstance(table, Mapping) and field in table and not is_at_default(key, table[field])
+        for key, table, field in tables
+    )
+
+
+def without_any_removed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` without any removed field, whatever it was set to."""
+    kept = dict(values)
+    for key in REMOVED:
+        table, _, field = key.partition(".")
+        if isinstance(held := kept.get(table), Mapping) and field in held:
+            kept[table] = {name: value for name, value in held.items() if name != field}
+    if isinstance(sources := kept.get("sources"), Mapping):
+        kept["sources"] = {key: source for key, source in sources.items() if key not in REMOVED}
+    return kept
 
 
 def without_removed(values: Mapping[str, Any], where: Callable[[Problem], str]) -> dict[str, Any]:
     """Return `values` without removed fields that are at their old defaults; raise ValueError at any other value."""
-    kept = dict(values)
     for key in REMOVED:
         table, _, field = key.partition(".")
-        held = kept.get(table)
-        if not isinstance(held, Mapping) or field not in held:
-            continue
-        if not is_at_default(key, held[field]):
+        held = values.get(table)
+        if isinstance(held, Mapping) and field in held and not is_at_default(key, held[field]):
             problem = Problem(key, removed_message(key, held[field]))
             raise ValueError(f"{where(problem)}: {problem.text}")
-        kept[table] = {name: value for name, value in held.items() if name != field}
-    if isinstance(sources := kept.get("sources"), Mapping):
-        kept["sources"] = {key: source for key, source in sources.items() if key not in REMOVED}
-    return kept
+    return without_any_removed(values)

@@ -24,7 +24,9 @@ from bitspike.experiments.assembly import (
     synapse_shapes,
 )
 from bitspike.experiments.provenance import versions
+from bitspike.experiments.removed import uses_removed
 from bitspike.experiments.schema import Experiment, read_experiment
+from bitspike.experiments.toml import read_toml
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
@@ -66,7 +68,12 @@ def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> Spiking
         torch.Size([50, 2, 10])
     """
     run = best_trial(Path(path))
-    return _load(run, read_experiment(run / "experiment.toml"), torch.device(device))
+    return _load(run, _made_with(run), torch.device(device))
+
+
+def _made_with(run: Path) -> Experiment:
+    """Return the experiment of a run that was made; what only training used may have been removed since."""
+    return read_experiment(run / "experiment.toml", drop_removed=True)
 
 
 def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
@@ -121,7 +128,7 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
     `steps` is how long static inputs are shown, if not as long as in training.
     """
     run = best_trial(path)
-    spec = read_experiment(run / "experiment.toml")
+    spec = _made_with(run)
     net = _load(run, spec, options.device)
     data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
     parts = splits(spec, data)
@@ -146,7 +153,8 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
     """Return a warning if samples or settings differ from those of the run, as far as its files tell."""
     part = "test" if split == "test" else "train"
     info = weights_info(RunFolder(run).best)
-    if info.recorded("settings", "experiment") not in (None, settings_digest(spec)):
+    same = info.recorded("settings", "experiment") in (None, settings_digest(spec))
+    if not same and not uses_removed(read_toml(run / "experiment.toml")):
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
     if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
         words = samples_in_words(spec, part, options.data_root)

@@ -27,7 +27,7 @@ from bitspike.config import (
     validated,
 )
 from bitspike.data.config import DataConfig
-from bitspike.experiments.removed import REMOVED, without_removed
+from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
 from bitspike.experiments.toml import IN_QUOTES, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
@@ -190,10 +190,11 @@ def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str])
     return validated(Experiment, without_removed(values, place_of), place_of)
 
 
-def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
+def read_experiment(path: Path, settings: Sequence[str] = (), *, drop_removed: bool = False) -> Experiment:
     """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
 
     Paths in the file are relative to it. An error names the file, or the setting that it comes from.
+    `drop_removed` leaves out fields that were removed since, whatever they were set to.
     """
     values = read_toml(path)
     values.setdefault("name", path.stem)
@@ -201,7 +202,7 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
         table, _, field = key.partition(".")
         if isinstance(held := values.get(table), dict) and isinstance(held.get(field), str):
             held[field] = str(_path(path.parent, held[field], f"{path}: {key}"))
-    return _with_settings(values, settings, str(path))
+    return _with_settings(without_any_removed(values) if drop_removed else values, settings, str(path))
 
 
 def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
@@ -211,7 +212,7 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
 
 def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
     """Return the experiment of `values` with `settings` applied; an error names `where` or the setting to blame."""
-    before = [problem for problem in problems_of(Experiment, values) if problem.key not in REMOVED] if settings else []
+    before = problems_of(Experiment, without_any_removed(values)) if settings else []
     given: dict[str, str] = {}
     for setting in settings:
         key, value = parse_setting(setting)
@@ -220,7 +221,13 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) 
             value = str(_path(Path(), value, f"--set {setting}"))
         place(values, key, value, setting, Experiment)
         given[key] = setting
-    return experiment(values, lambda problem: blamed(problem, given, before) or where)
+
+    def place_of(problem: Problem) -> str:
+        if problem.key in REMOVED:
+            return f"--set {given[problem.key]}" if problem.key in given else where
+        return blamed(problem, given, before) or where
+
+    return experiment(values, place_of)
 
 
 def _path(folder: Path, given: str, where: str) -> Path:

@@ -73,7 +73,7 @@ def _require_field(key: str, setting: str, model: type[Config]) -> None:
     table, dot, field = key.partition(".")
     if dot and table not in tables_of(model) and not any(name.rpartition(".")[2] == field for name in known):
         raise ValueError(f"--set {setting}: {unknown_table(table, model)}")
-    raise ValueError(f"--set {setting}: {unknown_key(key, known)}")
+    raise ValueError(f"--set {setting}: {unknown_key(key, [*known, *REMOVED])}")
 
 
 def _mark_source(values: Mapping[str, Any], key: str) -> None:

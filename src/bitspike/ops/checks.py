@@ -120,6 +120,8 @@ def require_theta(name: str, theta: Tensor) -> None:
 
 def as_number(where: str, name: str, value: object) -> float:
     """Return any real number as a Python float: also NumPy's numbers and tensors of one element."""
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise TypeError(f"{where}: {name} must be a number, but is a tensor that requires grad; it cannot be learnt")
     if not isinstance(value, (str, bytes, bool)):
         try:
             return float(value)  # type: ignore[arg-type]

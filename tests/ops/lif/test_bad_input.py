@@ -97,6 +97,10 @@ SCAN = [
     case("slope -1", ValueError, lambda: run(slope=-1.0), "lif: slope | > 0 | is -1.0"),
     case("slope nan", ValueError, lambda: run(slope=NAN), "lif: slope | finite | is nan"),
     case(
+        "slope to be learnt", TypeError, lambda: run(slope=torch.nn.Parameter(torch.tensor(1.0))),
+        "lif: slope | a number | requires grad | cannot be learnt",
+    ),
+    case(
         "slope a string", TypeError, lambda: run(slope="25"),
         "lif: slope | str",
     ),

@@ -9,7 +9,7 @@ from bitspike.train.tricks.trick import Setup, Trick
 
 __all__ = ["TRICKS", "Setup", "Trick", "make_tricks", "tricks_for"]
 
-# In the order in which their hooks are called.
+# In the order in which their hooks are called. JitterImages takes images from the samples itself: it is the first.
 TRICKS: tuple[type[Trick], ...] = (JitterImages, Harden, ClipGradients, ClipWeights, ClipLatentWeights, Recalibrate)
 
 
