@@ -1,10 +1,15 @@
 """Every Python snippet of README and docs runs as it stands, alone, in a folder where its commands were run before."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.presets import preset
+from bitspike.experiments.runs import train_run
+from bitspike.experiments.schema import with_values
 from helpers.files import fake_mnist, random_trains, trains_as_lists, write_shd
 
 HOME = Path(__file__).parents[2]
@@ -24,17 +29,28 @@ PAGES = [page for page in PAGES if page.parent.name != "tutorials"]  # test_tuto
 SNIPPETS = [snippet for page in PAGES for snippet in snippets(page)]
 
 
-@pytest.fixture
-def prepared(workplace, cli):
-    """What the pages tell to do first: data fetched, `mnist/quick` trained; all of it tiny."""
-    root = workplace.parent / "root"
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """A data root and a folder with a run of `mnist/quick`, all of it tiny; each snippet gets a copy."""
+    folder = tmp_path_factory.mktemp("example")
+    root = folder / "root"
     fake_mnist(root, train=200, test=100)
     (root / "shd").mkdir()
     trains = random_trains(samples=40)
     for part in ("train", "test"):
         write_shd(root / "shd" / f"shd_{part}.h5", trains_as_lists(trains), trains["labels"])
-    status, _, err = cli("train", "mnist/quick", "--device", "cpu", "--epochs", "1", "--set", "train.recalibrate=20")
-    assert status == 0, err
+    spec = with_values(preset("mnist/quick"), ["train.epochs=1", "train.recalibrate=20"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BITSPIKE_DATA", str(root))
+        train_run(spec, folder / "work" / "runs" / "mnist-quick", RunOptions())
+    return folder
+
+
+@pytest.fixture
+def prepared(workplace, example):
+    """What the pages tell to do first: data fetched, `mnist/quick` trained."""
+    for name in ("root", "work"):
+        shutil.copytree(example / name, workplace.parent / name, dirs_exist_ok=True)
 
 
 def test_there_are_snippets():
