@@ -49,13 +49,15 @@ def _fixed_beta(layer: LIF, value: object) -> object:
 class LIF(Checked):
     """Leaky integrate-and-fire neurons (Eq. 1-2) over `current [T, B, ...]`; the buffer `theta` is their threshold.
 
-    `lif.theta = 3.0` writes that buffer, a tensor takes its place; neither can be learnt. Every setting may be changed
-    later, and is checked where it is set.
+    `beta` is the share of the membrane that is kept in each step. `theta` is the threshold: set it at any time with
+    `lif.theta = 3.0`, or give a tensor, which then replaces the buffer. Thresholds follow a schedule and get no
+    gradient. Every other setting may be changed later too; it is checked where it is set.
 
-    `surrogate_center="initial"` keeps the surrogate at the starting threshold while annealing raises theta
-    (the paper); `"current"` moves it along (the authors' released code). `surrogate` is its shape, as in `lif`.
-    With `learn_beta` the decay is learnt, one for the layer or, given `neurons`, one for each neuron;
-    it is stored as a logit, so that no step of the optimizer can take it out of (0, 1).
+    `surrogate` is the shape of the spike's gradient and `slope` its steepness, as in `lif`. With
+    `surrogate_center="initial"` its center stays at the starting threshold while annealing raises theta (the paper);
+    with `"current"` it moves along (the authors' released code). `learn_beta` learns the decay: one for the layer, or
+    one for each neuron if `neurons` says how many there are. It is stored as a logit, so that it stays in (0, 1).
+    `adaptation` adds Bellec's adaptive threshold. `backend` is a way to compute, for comparisons.
 
     Examples:
         >>> import torch
