@@ -23,7 +23,7 @@ class DataConfig(Config):
     test_file: Path | None = None
     """The test samples of your own data. Without it `test_share` of `file` is held out."""
     kind: Literal["images", "events", "spikes"] | None = None
-    """What `file` holds. Without it the names of its arrays tell."""
+    """The kind of samples in `file`. If it is not given, the names of the file's arrays decide."""
     time_unit: Literal["s", "ms", "us"] | None = None
     """The unit of the events' times in `file`."""
     sensor: tuple[Positive, ...] | None = None
@@ -55,7 +55,7 @@ class DataConfig(Config):
     test_share: Annotated[Real, Field(gt=0, lt=1)] = 0.2
     """The share of your own `file` that becomes the test set, where there is no `test_file`."""
     split_seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
-    """What the held-out samples and the limits are drawn from; it does not depend on `seed`."""
+    """The seed that draws the held-out samples and the limits. It does not depend on `seed`."""
     repeat: Positive = 1
     """How often an epoch passes over the training samples."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,13 +44,18 @@ def removed_message(key: str, value: object) -> str:
     )
 
 
+def _set_otherwise(values: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the removed fields that are set to something else than their old defaults, with what they are set to."""
+    for key in REMOVED:
+        table, _, field = key.partition(".")
+        held = values.get(table)
+        if isinstance(held, Mapping) and field in held and not is_at_default(key, held[field]):
+            yield key, held[field]
+
+
 def uses_removed(values: Mapping[str, Any]) -> bool:
     """Return whether a removed field is set to something else than its old default."""
-    tables = ((key, values.get(key.partition(".")[0]), key.partition(".")[2]) for key in REMOVED)
-    return any(
-        isinstance(table, Mapping) and field in table and not is_at_default(key, table[field])
-        for key, table, field in tables
-    )
+    return any(True for _ in _set_otherwise(values))
 
 
 def without_any_removed(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,10 +72,7 @@ def without_any_removed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_removed(values: Mapping[str, Any], where: Callable[[Problem], str]) -> dict[str, Any]:
     """Return `values` without removed fields that are at their old defaults; raise ValueError at any other value."""
-    for key in REMOVED:
-        table, _, field = key.partition(".")
-        held = values.get(table)
-        if isinstance(held, Mapping) and field in held and not is_at_default(key, held[field]):
-            problem = Problem(key, removed_message(key, held[field]))
-            raise ValueError(f"{where(problem)}: {problem.text}")
+    for key, value in _set_otherwise(values):
+        problem = Problem(key, removed_message(key, value))
+        raise ValueError(f"{where(problem)}: {problem.text}")
     return without_any_removed(values)

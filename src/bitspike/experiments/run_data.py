@@ -32,7 +32,7 @@ class RunData:
         """The samples that the result is measured on."""
         return self.splits["test"]
 
-    def judges(self, spec: Experiment) -> Samples:
+    def selection(self, spec: Experiment) -> Samples:
         """Return the samples that epochs are judged by: the held-out ones, or with protocol `paper` the test set."""
         return self.splits["test" if spec.train.protocol == "paper" else "valid"]
 

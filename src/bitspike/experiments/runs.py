@@ -163,7 +163,7 @@ def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | Non
         spec.net.schedules(len(net.layers)),
         make_task(spec, len(net.layers)),
         data.train,
-        data.judges(spec),
+        data.selection(spec),
         spec.train,
         run.folder,
         seed=spec.seed,

@@ -98,7 +98,7 @@ class NetConfig(Config):
     surrogate: Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"] = "fast_sigmoid"
     """The shape of the surrogate gradient around the threshold."""
     surrogate_center: Literal["initial", "current"] = "initial"
-    """Where the surrogate gradient is largest: at the threshold's `initial` value (the paper), or its `current` one."""
+    """The threshold at which the surrogate gradient is largest: the `initial` one (the paper), or the `current` one."""
     init: Literal["torch", "released"] = "released"
     """The draw of the first weights: as the paper's `released` code does it, or as the `torch` layers do.
 
@@ -141,7 +141,7 @@ class NetConfig(Config):
 
 
 class Published(Config):
-    """What the paper reports: test accuracies in percent over five trials."""
+    """Test accuracies that the paper reports, in percent over five trials."""
 
     best: Real
     """The best test accuracy of the trials, in percent."""
@@ -157,9 +157,9 @@ class Experiment(Config):
     name: Annotated[str, Field(min_length=1)]
     """The experiment's name; a run's folder is called by it. A file without one is called by its own name."""
     title: str = ""
-    """What the experiment is, in words."""
+    """A description of the experiment in a few words."""
     seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
-    """What weights, the order of samples and dropout are drawn from."""
+    """The seed that draws the weights, the order of samples and dropout."""
     data: DataConfig
     """The samples."""
     net: NetConfig
@@ -167,9 +167,9 @@ class Experiment(Config):
     train: TrainConfig
     """How the network is trained."""
     paper: Published | None = None
-    """What the paper reports for this experiment."""
+    """The accuracies that the paper reports for this experiment."""
     sources: dict[str, str] = Field(default_factory=dict)
-    """Where values come from: a field's dotted name, such as `"train.lr"`, and a source in words."""
+    """The sources of values: a field's dotted name, such as `"train.lr"`, and its source in words."""
 
     @field_validator("sources")
     @classmethod

@@ -26,7 +26,7 @@ class TrainConfig(Config):
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     """The decays of the two averages that adam and adamw keep."""
     eps: Above0 = 1e-8
-    """What adam and adamw add to the divisor."""
+    """The small number that adam and adamw add to the divisor."""
     weight_decay: Annotated[Real, Field(ge=0, le=1e37)] | None = None
     """With adamw, weights lose `lr` times this share of themselves in each iteration; without a value it is 0.01."""
     momentum: Rate = 0.0
@@ -85,9 +85,9 @@ class TrainConfig(Config):
     precision: Literal["float32", "tf32", "bf16", "float64"] = "float32"
     """The arithmetic: `bf16` is for synapses only, everything else is float32 then."""
     on_dead: Literal["warn", "stop"] = "warn"
-    """What happens when a whole layer no longer fires."""
+    """The reaction when a whole layer no longer fires."""
     on_nan: Literal["stop", "warn"] = "stop"
-    """What happens when a number is no longer finite."""
+    """The reaction when a number is no longer finite."""
     watch_every: Positive = 20
     """The iterations between two looks at the spikes of a training batch."""
     checkpoint_minutes: Above0 = 5.0

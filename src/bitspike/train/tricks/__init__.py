@@ -9,7 +9,8 @@ from bitspike.train.tricks.trick import Setup, Trick
 
 __all__ = ["TRICKS", "Setup", "Trick", "make_tricks", "tricks_for"]
 
-# In the order in which their hooks are called. JitterImages takes images from the samples itself: it is the first.
+# In the order in which they are made and their hooks are called. JitterImages takes images from the samples itself, so
+# it is the first; Harden marks the soft weights that ClipLatentWeights leaves alone, so it is before that.
 TRICKS: tuple[type[Trick], ...] = (JitterImages, Harden, ClipGradients, ClipWeights, ClipLatentWeights, Recalibrate)
 
 
