@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from bitspike.data.catalog import CATALOG, drawn_from_seed, labels_are_times, lookup
-from bitspike.data.entry import UNKNOWN
+from bitspike.data.entry import UNKNOWN, Found
+from bitspike.data.progress import silent
+from helpers.files import event_arrays, write_npz
 
 
 def test_these_are_the_data_sets():
@@ -62,3 +64,25 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all():
 @pytest.mark.parametrize("name", [*CATALOG, None, "no such set"])
 def test_only_the_coding_task_is_drawn_from_the_seed_and_has_times_for_labels(name):
     assert drawn_from_seed(name) is labels_are_times(name) is (name == "coding")
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "microseconds", "sensor", "classes", "binning"),
+    [
+        ("nmnist-small", "t_us", 1, (34, 34), 10, (3.0, 100, 1)),
+        ("dvs-sign", "t", 1_000_000, (128, 128), 15, (1000 / 30, 100, 4)),
+    ],
+)
+def test_small_cameras_are_read_in_their_units(name, column, microseconds, sensor, classes, binning, tmp_path):
+    """The published files are not here: what their entries say of them is written down a second time."""
+    arrays = event_arrays(unit=column)
+    files = {f"{part}.npz": write_npz(tmp_path / f"{part}.npz", **arrays) for part in ("train", "test")}
+    entry = CATALOG[name]
+    train, test = entry.source.read(Found(name, "", "", tmp_path, files, ""), silent)
+    assert train.sensor == test.sensor == sensor
+    first, end = arrays["offsets"][:2]
+    times = arrays[column][first:end] * microseconds
+    assert train.t[first:end].tolist() == [round(t) for t in times - times[0]]
+    assert entry.classes == classes
+    assert (entry.source.bin_ms, entry.source.steps, entry.source.downsample) == binning
+    assert entry.source.polarity
