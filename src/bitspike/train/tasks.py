@@ -12,6 +12,7 @@ from torch import Tensor
 from bitspike.data.coding import OVERSHOOT
 from bitspike.ops import LIFOutput
 from bitspike.train.config import TrainConfig
+from bitspike.train.labels import Labels
 from bitspike.train.losses import (
     count_loss,
     cross_entropy_loss,
@@ -69,7 +70,7 @@ class CrossEntropyTask:
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         return fires_most(spike_count(output.spikes), labels)
 
-    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
         return judge_entropy(output.spikes, labels, self.scale, self.smoothing)
 
 
