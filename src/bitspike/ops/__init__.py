@@ -4,6 +4,7 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 `triton.py` with `kernels*.py` (a GPU) compute the same, and tests compare them with it.
 
 - `lif/`: the neurons' scan. `norm/`: batch norm. `dropout/`: dropout from a key. `product/`: weights times spikes.
+- `readout/`: the membrane of neurons that never fire, and its scores.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.
 - `native/`: the one C extension. `launch.py`: what all Triton kernels share. `buffers.py`: recycled CPU memory.
 - `available.py`: whether kernels can run here. `checks.py`: checks of arguments.
