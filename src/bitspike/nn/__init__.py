@@ -2,7 +2,7 @@
 
 - `network.py`: `build` and the network; `notation.py` reads the notation, `kinds.py` is the table of neuron kinds.
 - `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py` (`thresholds.py`).
-- `decays.py`: decays drawn from a range. `delay.py`: learnable delays.
+- `delay.py`: learnt delays of a layer's input. `decays.py`: decays drawn from a range.
 - `fast/`: which layers and networks run in C or Triton, and why not.
 - `access.py`: neurons of other libraries. `recording.py`: every layer's spikes. `unchanged.py`: tries without a trace.
 - `glances.py`: an image at several places. `initial.py`: initial weights. `sharding.py`: a batch in several processes.

@@ -19,7 +19,15 @@ from bitspike.nn.fast import triton as fused
 from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
-from bitspike.nn.kinds import NeuronFactory, NeuronLayer, Readout, make_neurons, neuron_factory, require_readout, with_readout
+from bitspike.nn.kinds import (
+    NeuronFactory,
+    NeuronLayer,
+    Readout,
+    make_neurons,
+    neuron_factory,
+    require_readout,
+    with_readout,
+)
 from bitspike.nn.neurons import LIF, LeakyReadout, SurrogateCenter
 from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse, require_shape
