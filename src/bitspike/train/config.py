@@ -89,7 +89,7 @@ class TrainConfig(Config):
     """The training samples on which batch norm's statistics are measured again before each evaluation; 0: none."""
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
-    """What is learnt: `count`, how often each class fires; `cross_entropy` of the spike rates; `trace`, a membrane over
+    """What is learnt: `count`, how often each class fires; `cross_entropy` of the classes' scores; `trace`, a membrane over
     time (the coding task).
     """
     correct: Real = 0.8
@@ -97,7 +97,7 @@ class TrainConfig(Config):
     incorrect: Real = 0.2
     """With `count`, the share of time steps in which each wrong class should fire."""
     logit_scale: Above0 = 10.0
-    """With `cross_entropy`, logits are this times the spike rate."""
+    """With `cross_entropy`, logits are this times a class's score: its spike rate, or what its membrane says."""
     label_smoothing: Rate = 0.0
     """With `cross_entropy`, the share of the target that is spread over all classes alike."""
     over_time: Literal["mean", "sum"] = "mean"

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn import LIF, BinaryConv2d, BinaryLinear, RecurrentLIF
-from bitspike.nn.delay import Delay
+from bitspike.nn import LIF, BinaryConv2d, BinaryLinear, Delay, RecurrentLIF
 from bitspike.train.config import TrainConfig
 
 WEIGHTED = (BinaryLinear, BinaryConv2d, RecurrentLIF)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bitspike.nn.block import Block
 from bitspike.nn.fast.refusal import unlike_norm, unlike_synapse
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput
 
@@ -169,7 +169,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
     return Hidden(neurons, norm, use_running=block.norm is not None and not block.norm.training)
 
 
-def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
+def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d) -> Norm:
     from bitspike.ops.norm.triton_integer import Norm
 
     mean, var, momentum = norm.running_mean, norm.running_var, norm.momentum

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn.delay import Delay
+from bitspike.nn import Delay
 from bitspike.schedules import Exponential
 from bitspike.train.tricks.trick import Setup, Trick
 
