@@ -89,8 +89,8 @@ class TrainConfig(Config):
     """The training samples on which batch norm's statistics are measured again before each evaluation; 0: none."""
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
-    """What is learnt: `count`, how often each class fires; `cross_entropy` of the classes' scores; `trace`, a membrane over
-    time (the coding task).
+    """What is learnt: `count`, how often each class fires; `cross_entropy` of the classes' scores; `trace`, a membrane
+    over time (the coding task).
     """
     correct: Real = 0.8
     """With `count`, the share of time steps in which the right class should fire."""
