@@ -39,7 +39,7 @@ def parameter_groups(net: nn.Module, config: TrainConfig) -> list[ParameterGroup
     for kind in own:
         if kind not in kinds.values():
             raise ValueError(f"train.rates.{kind}: the network has {_NONE_OF[kind]}; leave it out")
-    rates = {None: config.lr, **own}
+    rates: dict[str | None, float] = {None: config.lr, **own}
     weights = {id(module.weight) for module in net.modules() if isinstance(module, WEIGHTED)}
     groups = []
     for rate_of, lr in rates.items():

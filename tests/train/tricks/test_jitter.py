@@ -49,6 +49,14 @@ def test_what_holds_no_images_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("setting", ["train.stretch=0.1", "train.time_shift=2"])
+def test_times_do_not_change_where_labels_are_times(tmp_path, setting):
+    spec = with_values(preset("coding/annealed"), [setting])
+    with pytest.raises(ValueError, match=rf"{setting.partition('=')[0]} changes the times of events, but the labels"):
+        train_run(spec, tmp_path / "run", RunOptions())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("setting", ["train.stretch=0.1", "train.time_shift=2"])
 def test_what_holds_no_events_is_refused(tmp_path, setting):
     spec = with_values(read_experiment(runs.write_experiment(tmp_path)), [setting])
     with pytest.raises(ValueError, match=rf"{setting.partition('=')[0]} belongs to events, but .* holds none"):

@@ -77,7 +77,7 @@ def _mixed_kernel(
     seed = tl.load(key)
     stride = tl.cast(batch, tl.int64) * N
     total = tl.zeros([BLOCK], tl.int32)
-    for begin in tl.static_range(0, N, BLOCK):
+    for begin in range(0, N, BLOCK):
         n = begin + tl.arange(0, BLOCK)
         row = n * 0 + b
         drawn, _, _, _ = tl.philox(seed, row, n * 0, n * 0, n * 0 + SHARE_PLACE, ROUNDS)

@@ -33,12 +33,15 @@ class JitterSamples(Trick):
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Return a refusal for a setting that does not belong to samples of this kind."""
+        """Return a refusal for a setting that does not belong to samples of this kind, or to labels that are times."""
         images = isinstance(samples, Images)
         for field in EVENTS_ONLY if images else IMAGES_ONLY:
             if getattr(config, field):
                 kind = "events" if images else "images"
                 return f"train.{field} belongs to {kind}, but {title} holds none; leave it out"
+        for field in EVENTS_ONLY if config.loss == "trace" else ():
+            if getattr(config, field):
+                return f"train.{field} changes the times of events, but the labels of {title} are times; leave it out"
         return None
 
     def batch(self, fetch: Fetch, rows: Tensor, *, first_row: int, key: Tensor) -> tuple[Tensor, Labels]:
