@@ -85,6 +85,8 @@ class TrainConfig(Config):
     """The share of all iterations in which soft delays become narrower, from half of the longest delay on."""
     delay_width: Annotated[Real, Field(gt=0, le=1000)] = 0.3
     """The width of soft delays after that, in time steps; evaluations round delays to whole steps."""
+    spike_cost: Annotated[Real, Field(ge=0, le=1e37)] = 0.0
+    """The weight of the mean number of hidden spikes of a sample in what is minimized; the loss shown is without it."""
     recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0
     """The training samples on which batch norm's statistics are measured again before each evaluation; 0: none."""
 

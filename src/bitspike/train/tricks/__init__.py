@@ -7,6 +7,7 @@ from bitspike.train.tricks.harden import Harden
 from bitspike.train.tricks.jitter import JitterSamples
 from bitspike.train.tricks.mix import MixSamples
 from bitspike.train.tricks.recalibrate import Recalibrate
+from bitspike.train.tricks.spike_cost import SpikeCost
 from bitspike.train.tricks.trick import Setup, Trick
 
 __all__ = ["TRICKS", "Setup", "Trick", "make_tricks", "setting_for", "tricks_for"]
@@ -16,6 +17,7 @@ __all__ = ["TRICKS", "Setup", "Trick", "make_tricks", "setting_for", "tricks_for
 TRICKS: tuple[type[Trick], ...] = (
     JitterSamples,
     MixSamples,
+    SpikeCost,
     Harden,
     SharpenDelays,
     ClipGradients,
