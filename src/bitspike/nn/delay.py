@@ -46,6 +46,8 @@ class Delay(Checked):
         True
     """
 
+    longest: int
+    delays: nn.Parameter
     width: Tensor
     checks: ClassVar[Mapping[str, Check]] = {
         "longest": lambda layer, value: as_longest(type(layer).__name__, value),
