@@ -47,7 +47,7 @@ class Delay(Checked):
     """
 
     longest: int
-    delays: nn.Parameter
+    delays: Tensor
     width: Tensor
     checks: ClassVar[Mapping[str, Check]] = {
         "longest": lambda layer, value: as_longest(type(layer).__name__, value),
