@@ -148,7 +148,9 @@ def build(
 
     def before(i: int, inputs: int) -> dict[str, Any]:
         """Return what a block has before its synapse."""
-        return {"delay": Delay(inputs, delays) if delays else None, "spike_dropout": spike_dropouts[i]}
+        way: Backend = "reference" if backend == "reference" else "auto"
+        delay = Delay(inputs, delays, backend=way) if delays else None
+        return {"delay": delay, "spike_dropout": spike_dropouts[i]}
 
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):
