@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bitspike.data.indexing import ImageSample, Indexed, SequenceSample
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.jitter import Jitter, factors, jittered
 from bitspike.ops.batches.scatter import put
 
@@ -137,6 +138,24 @@ class Frames(Indexed):
         """Return counts `[T, B, *shape]` and labels `[B]` on the samples' device: float32 on a CPU, uint8 on a GPU."""
         counts = self._copied(rows) if rows.device.type == "cpu" else self._gathered(rows)
         return counts.view(self.steps, len(rows), *self.shape), self.labels[rows]
+
+    def jittered_batch(
+        self, rows: Tensor, jitter: EventJitter, key: Tensor, first_row: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Return a batch, moved and stretched as drawn from `key` (an int64) and the place in the batch."""
+        longest = self.longest
+        if fused_on_gpu(rows.device):
+            from bitspike.ops.batches.triton import jittered_counts
+        else:
+            from bitspike.ops.batches.event_jitter import jittered_counts
+        if rows.device.type == "cpu":  # less work, and nothing to wait for
+            longest = int(self.lengths[rows].max()) if len(rows) else 0
+        counts = jittered_counts(
+            self.index, self.count, self.starts, self.lengths, rows, self.steps, self.shape, longest, jitter, key,
+            first_row,
+        )  # fmt: skip
+        counts = counts.view(self.steps, len(rows), *self.shape)
+        return (counts.float() if rows.device.type == "cpu" else counts), self.labels[rows]
 
     def _copied(self, rows: Tensor) -> Tensor:
         """Make a batch sample by sample: the least work on a CPU, where a call costs little."""

@@ -23,11 +23,12 @@ from bitspike.experiments.schema import Decays, Experiment, as_values
 from bitspike.nn import BinaryLinear, DecayRange, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
 from bitspike.train.learning_rates import RATES
+from bitspike.train.optim import parameter_groups
 from bitspike.train.origin import Origin
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
 from bitspike.train.tasks import LOSSES, Task
-from bitspike.train.tricks import tricks_for
+from bitspike.train.tricks import setting_for, tricks_for
 
 Split = Literal["train", "valid", "test"]
 
@@ -146,7 +147,8 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     _check_network(spec, data)
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
-    for trick in tricks_for(spec.train):
+    parameter_groups(net, spec.train)  # raises if train.rates names what the network has not
+    for trick in tricks_for(spec.train, delayed=_delayed(spec)):
         if (refusal := trick.refusal(spec.train, net, data.train, data.title)) is not None:
             raise ValueError(refusal)
     outputs = outputs_of(net)
@@ -217,7 +219,13 @@ def _setting_over_all_epochs(spec: Experiment) -> str:
     """Return the setting that depends on the number of epochs; an empty string if none does."""
     if RATES[spec.train.schedule].lasts_all_epochs:
         return f"train.schedule = {spec.train.schedule!r}"
-    return next((trick.asked_by(spec.train) for trick in tricks_for(spec.train) if trick.lasts_all_epochs), "")
+    delayed = _delayed(spec)
+    lasting = (trick for trick in tricks_for(spec.train, delayed=delayed) if trick.lasts_all_epochs)
+    return next((setting_for(trick, spec.train, delayed=delayed) for trick in lasting), "")
+
+
+def _delayed(spec: Experiment) -> bool:
+    return spec.net.delays > 0
 
 
 def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
