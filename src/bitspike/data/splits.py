@@ -56,7 +56,7 @@ def drawn_groups(labels: Tensor, groups: Tensor, share: float, seed: int) -> lis
 
     def is_nearer(group: int) -> bool:
         held = sum(sizes[each] for each in taken)
-        return abs(held + sizes[group] - target) < abs(held - target)
+        return bool(abs(held + sizes[group] - target) < abs(held - target))
 
     def has_new_class(group: int) -> bool:
         return bool(((counts[group] > 0) & (counts[taken].sum(0) == 0)).any())

@@ -103,6 +103,16 @@ def test_holdout_holds_out_a_speaker(there):
     held = read(there, "holdout/shd/fixed/trial-0/summary.json")["held_out"]
     assert list(held) == ["speakers"]
     assert read(there, "paper/shd/fixed/trial-0/summary.json")["held_out"] is None
+    text, (speaker,) = (there / "table.md").read_text(), held["speakers"]
+    assert f"- holdout shd: held out are speakers {speaker} (fixed, annealed, moving, cut)\n" in text
+    assert "- paper shd: held out" not in text
+
+
+def test_figures_of_other_files_than_the_published_say_so_first(there):
+    text = (there / "table.md").read_text()
+    assert text.split("\n\n")[1].startswith(
+        "All figures of `shd` are on Spiking Heidelberg Digits (local copy, checksum"
+    )
 
 
 # ---- A set that is not here
@@ -118,7 +128,7 @@ def test_dvs128_is_said_to_be_missing_and_nothing_fails(made, there):
     )
     assert f"- {remark}" in text
     assert remark in " ".join(result.stdout.split())
-    columns = {line.count("|") for line in text.split("\n\n")[1].splitlines()}
+    columns = {line.count("|") for line in text.split("\n\n")[2].splitlines()}
     assert len(columns) == 1
 
 

@@ -55,6 +55,7 @@ def markdown(summary: Mapping[str, Any]) -> str:
     """Return the cells beside the paper's figures, then what each ablation changes, then remarks."""
     lines = [
         HEADING,
+        *_other_data(summary["cells"]),
         "",
         "| protocol | cell | paper best | mean | sigma | ours best | mean | sigma | away | trials | epochs | dead, % |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
@@ -71,6 +72,17 @@ def markdown(summary: Mapping[str, Any]) -> str:
     lines += _dead_neurons(summary["cells"])
     lines += ["", *(f"- {remark}" for remark in remarks(summary))]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _other_data(tree: Mapping[str, Any]) -> list[str]:
+    """Return a paragraph for each task whose data is not the published files."""
+    found = {}
+    for _, task, _, cell in rows_of(tree):
+        if cell.get("edition", "published") != "published":
+            found[task] = (
+                f"All figures of `{task}` are on {cell['data']} ({cell['edition']}), not on the published files."
+            )
+    return [line for text in found.values() for line in ("", text)]
 
 
 def dead_shares(cell: Mapping[str, Any]) -> str:
@@ -119,12 +131,16 @@ def dead_over_time(cell: Mapping[str, Any]) -> list[str]:
 def remarks(summary: Mapping[str, Any]) -> list[str]:
     """List remarks on the numbers: settings unlike the preset's, other epochs, runs that stopped early."""
     unlike: dict[str, list[str]] = {}
+    held_out: dict[str, list[str]] = {}
     others = []
     for protocol, task, name, cell in rows_of(summary["cells"]):
         where = f"{protocol} {task}/{name}"
         known = summary["ablations"].get(protocol, {}).get(task, {}).get(name)
         if cell["unlike_preset"] and known is None:
             unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
+        if held := cell.get("held_out"):
+            words = "; ".join(f"{name} {', '.join(map(str, groups))}" for name, groups in held.items())
+            held_out.setdefault(f"{protocol} {task}: held out are {words}", []).append(name)
         if "last epoch" in cell["accuracy_of"]:
             others.append(f"{where}: the last epoch counts, whatever its accuracy")
         if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
@@ -135,4 +151,5 @@ def remarks(summary: Mapping[str, Any]) -> list[str]:
             if ending not in ("epochs", "patience")
         ]
     missing = [f"{task}: {NOT_AVAILABLE.format(task=task)}" for task in summary.get("not_available", ())]
+    missing += [f"{words} ({', '.join(names)})" for words, names in held_out.items()]
     return missing + [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others

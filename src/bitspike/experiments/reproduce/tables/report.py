@@ -44,6 +44,9 @@ def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str,
         "cells": _nested(cells),
         "ablations": _nested(effects(table, results)),
     }
+    for key, each in results.items():
+        if held := each.trials[0].summary.get("held_out"):
+            cells[key]["held_out"] = held
     if missing := missing_tasks(table, {task for _, task, _ in results}, options.data_root):
         summary["not_available"] = missing
     write_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
