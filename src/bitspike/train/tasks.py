@@ -13,6 +13,7 @@ from bitspike.data.coding import OVERSHOOT
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
 from bitspike.train.config import TrainConfig
+from bitspike.train.labels import Labels, MixedLabels
 from bitspike.train.losses import (
     count_loss,
     cross_entropy_loss,
@@ -43,23 +44,33 @@ class Task(Protocol):
 
 @runtime_checkable
 class ScoreTask(Task, Protocol):
-    """A task that can also be judged by scores `[B, classes]`, of a network whose last layer does not fire."""
+    """A task that can also be judged by scores `[B, classes]`, of a network whose last layer does not fire.
 
-    def judge_scores(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    Its labels may be mixed.
+    """
+
+    def judge(self, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
+        """Return the loss, and which samples are right."""
+        ...
+
+    def judge_scores(self, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
         """Return the loss, and which samples are right."""
         ...
 
 
-def judge_output(net: SpikingNetwork, task: Task, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+def judge_output(net: SpikingNetwork, task: Task, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
     """Return the loss of the network's output, and which samples are right, by what the network answers with."""
-    if net.readout == "spikes":
-        return task.judge(output, labels)
-    if not isinstance(task, ScoreTask):
+    if isinstance(task, ScoreTask):
+        spiking = net.readout == "spikes"
+        return task.judge(output, labels) if spiking else task.judge_scores(net.output_scores(output), labels)
+    if net.readout != "spikes":
         raise ValueError(
             f"{type(task).__name__}: it judges spikes, but the network's readout is its membrane; "
             "train with cross entropy, or build it with readout='spikes'"
         )
-    return task.judge_scores(net.output_scores(output), labels)
+    if isinstance(labels, MixedLabels):
+        raise ValueError(f"{type(task).__name__}: it takes one class for each sample; mix samples with cross entropy")
+    return task.judge(output, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +106,10 @@ class CrossEntropyTask:
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         return fires_most(spike_count(output.spikes), labels)
 
-    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
         return judge_entropy(output.spikes, labels, self.scale, self.smoothing)
 
-    def judge_scores(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def judge_scores(self, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
         return judge_scores(scores, labels, self.scale, self.smoothing)
 
 

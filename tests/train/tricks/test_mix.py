@@ -1,0 +1,44 @@
+"""Training samples mixed: inputs and labels alike, and what cannot be mixed is refused."""
+
+import pytest
+import torch
+
+from bitspike import build
+from bitspike.data.samples import Images, frames_from_dense
+from bitspike.ops.batches.mix import mixed_counts
+from bitspike.train.config import TrainConfig
+from bitspike.train.tricks.mix import MixSamples
+from bitspike.train.tricks.trick import Setup
+from helpers.frames import dense
+
+CONFIG = TrainConfig(lr=1.0, loss="cross_entropy", mix=0.5)
+FRAMES = frames_from_dense(dense(6, 4, (9,)), torch.tensor([3, 1, 0, 2, 1, 0]))
+
+
+def test_inputs_and_labels_are_mixed_alike():
+    rows, key = torch.tensor([5, 0, 3, 1]), torch.tensor(11)
+    trick = MixSamples(Setup(build("9-4"), FRAMES, CONFIG, 0, 1))
+    found, labels = trick.batch(FRAMES.batch, rows, first_row=0, key=key)
+    plain, own = FRAMES.batch(rows)
+    wanted, share = mixed_counts(plain, 0.5, key)
+    assert share.any()
+    assert found.equal(wanted)
+    assert labels.own.equal(own)
+    assert labels.other.equal(own.flip(0))
+    assert labels.share.equal(share)
+
+
+def test_several_processes_are_refused():
+    with pytest.raises(ValueError, match=r"train.mix .* but 2 processes share it; train in one process"):
+        MixSamples(Setup(build("9-4"), FRAMES, CONFIG, 0, 1, processes=2))
+
+
+def refusal(samples):
+    return MixSamples.refusal(CONFIG, build("9-4"), samples, "Toys")
+
+
+def test_only_rows_of_channels_are_mixed():
+    assert refusal(FRAMES) is None
+    pixels = frames_from_dense(dense(6, 4, (1, 3, 3)), torch.zeros(6))
+    for samples in (pixels, Images(torch.rand(3, 1, 3, 3), torch.zeros(3))):
+        assert refusal(samples).startswith("train.mix is for events of a row of channels, but a sample of Toys has")
