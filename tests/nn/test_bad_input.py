@@ -155,7 +155,7 @@ NETWORKS = [
     case("dropouts", ValueError, lambda: images(dropout=[0.1, 0.2]), "build: dropout | Dense layer, 1 | 2 were given"),
     case("delays", ValueError, lambda: network(delays=-2), "build: delays | whole number >= 0 | is -2 | 0 means none"),
     case("delays, glances", ValueError, lambda: images(delays=2, glances=5), "build: delays | sequences | glances=5"),
-    case("delays, image", ValueError, lambda: images(delays=2)(torch.rand(2, 1, 8, 8)), "SpikingNetwork: delays | static"),
+    case("static", ValueError, lambda: images(delays=2)(torch.rand(2, 1, 8, 8)), "SpikingNetwork: delays | static"),
     case("dense norm", TypeError, lambda: network(dense_norm="no"), "build: dense_norm | True or False | 'no'"),
     case("readout", ValueError, lambda: network(readout="u"), "build: readout | 'spikes' or 'membrane' | 'u'"),
     case("dropped spikes", ValueError, lambda: network(spike_dropout=1.0), "build: spike_dropout | [0, 1) | is 1.0"),
