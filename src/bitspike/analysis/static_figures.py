@@ -33,6 +33,7 @@ COLORS = {
     "moving-no-dropout": "#1b998b",
     "torch-init": "#c77dab",
     "weight-clip": "#6a994e",
+    "cut": "#9c6644",
 }
 
 
@@ -46,13 +47,26 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Losses:
+    """The training loss of each trial of a cell by epoch, at the iterations `steps`."""
+
+    name: str
+    steps: list[list[int]]
+    losses: list[list[float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Descent:
-    """The training loss of each trial by epoch, at the iterations `steps`, and the last layer's `theta` there."""
+    """The training loss of each trial by epoch, at the iterations `steps`, and the last layer's `theta` there.
+
+    `beside` are the losses of other cells.
+    """
 
     steps: list[list[int]]
     losses: list[list[float]]
     theta_steps: list[int]
     theta: list[float]
+    beside: Sequence[Losses] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +180,18 @@ def _descent(axes: Axes, group: Group) -> None:
         axes.plot(steps, losses, color=color, linewidth=0.5, alpha=0.35)
     middle = middle_curve(descent.losses)
     axes.plot(descent.steps[0][: len(middle)], middle, color=color, linewidth=2.0)
+    for other_cell in descent.beside:
+        for steps, losses in zip(other_cell.steps, other_cell.losses, strict=True):
+            axes.plot(steps, losses, color=COLORS[other_cell.name], linewidth=0.5, alpha=0.35)
+        if median := middle_curve(other_cell.losses):
+            axes.plot(
+                other_cell.steps[0][: len(median)],
+                median,
+                color=COLORS[other_cell.name],
+                linewidth=2.0,
+                label=other_cell.name,
+            )
+            axes.legend(fontsize=7, framealpha=0.8)
     axes.set_xscale("log")
     axes.set_xlabel("iteration", fontsize=8)
     axes.set_ylabel("training loss of the epoch", fontsize=8, color=color)

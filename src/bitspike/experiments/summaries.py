@@ -10,7 +10,7 @@ from typing import Any
 
 from bitspike.data.catalog import drawn_from_seed
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences
+from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences, held_out_groups
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
@@ -65,6 +65,7 @@ def summarize_run(
             trainer.chosen_on: len(trainer.selection_samples),
             "test": len(data.test),
         },
+        "held_out": _held_out(spec, dataset),
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
@@ -91,6 +92,12 @@ def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
     delays = {name: module for name, module in net.named_modules() if isinstance(module, Delay)}
     means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
     return {"delays": means} if means else {}
+
+
+def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int]] | None:
+    """Return the groups that are held out, under their name, such as {"speakers": [3, 8]}; None if there are none."""
+    groups = held_out_groups(spec, dataset)
+    return None if groups is None else {dataset.group_names: groups}
 
 
 def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: RunOptions, world: World) -> Evaluation:

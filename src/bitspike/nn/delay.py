@@ -72,7 +72,7 @@ class Delay(Checked):
         if not self.training:
             out = delay(x, self.rounded(), longest=self.longest, past=past, backend=self.backend)
         else:
-            delays = self.delays
+            delays: Tensor = self.delays
             if transformed():
                 delays = delays.clamp(0, self.longest)
             else:
