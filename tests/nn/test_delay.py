@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bitspike import Delay, delay
 from bitspike.nn import Delay as from_nn
+from bitspike.ops.checks import NotFiniteError
 
 
 def a_layer(longest=4, neurons=3):
@@ -138,6 +139,14 @@ def test_settings_are_checked_where_they_are_set(name):
     layer = a_layer()
     with pytest.raises(ValueError, match=f"^Delay: {name} must be "):
         setattr(layer, name, -3)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_delays_that_diverged_are_said_to_be_so(mode):
+    layer = a_layer().train(mode)
+    layer.delays.data[1] = float("nan")
+    with pytest.raises(NotFiniteError, match=r"^delay: delays must be finite, but 1 of 3 are not"):
+        layer(torch.rand(7, 2, 3))
 
 
 @pytest.mark.parametrize("mode", [True, False])

@@ -69,17 +69,11 @@ class Delay(Checked):
     def forward(self, x: Tensor, past: Tensor | None = None) -> Tensor:
         """Return `x [T, B, neurons, ...]` delayed; `past` holds the steps before it (see `remember`)."""
         self._require_input(x)
-        if not self.training:
-            out = delay(x, self.rounded(), longest=self.longest, past=past, backend=self.backend)
-        else:
-            delays: Tensor = self.delays
-            if transformed():
-                delays = delays.clamp(0, self.longest)
-            else:
-                with torch.no_grad():
-                    delays.clamp_(0, self.longest)
-                delays = delays.clone()  # a later call clamps in place, and this one's backward pass may still come
-            out = delay(x, delays, longest=self.longest, width=self.width, past=past, backend=self.backend)
+        if self.training and not transformed():  # torch.func wants nothing changed in place
+            with torch.no_grad():
+                self.delays.clamp_(0, self.longest)
+        delays, width = self.delays.clamp(0, self.longest), self.width if self.training else None
+        out = delay(x, delays, longest=self.longest, width=width, past=past, backend=self.backend)
         self.state = None if transformed() else self.remember(x, past).detach()
         return out
 
