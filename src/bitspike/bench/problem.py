@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bitspike.bench.cases import Case
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Experiment, with_values
+from bitspike.experiments.schema import Decays, Experiment, with_values
 from bitspike.nn.notation import Dense
 from bitspike.schedules import Constant, Schedule
 
@@ -70,7 +70,7 @@ def recipe_of(case: Case, spec: Experiment) -> Recipe:
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     dropped = dict(zip(dense, _each(net.dropout, len(dense)), strict=True))
     return Recipe(
-        betas=_each(net.beta, count),
+        betas=_decays(case, net.beta, count),
         slopes=_each(net.slope, count),
         schedules=tuple(net.schedules(count)),
         dropouts=tuple(dropped.get(i, 0.0) for i in range(count)),
@@ -92,6 +92,15 @@ def plain_scale(layer: object) -> float:
     if not isinstance(layer, Dense):
         raise TypeError(f"bench: the single layer must be Dense, but is {layer!r}")
     return float((3 * layer.inputs) ** 0.5)
+
+
+def _decays(case: Case, beta: float | Decays | list[float | Decays], count: int) -> tuple[float, ...]:
+    """Return one decay for each layer; raise for ranges of decays, which no peer has."""
+    betas = beta if isinstance(beta, list) else [beta] * count
+    numbers = tuple(each for each in betas if not isinstance(each, Decays))
+    if len(numbers) < len(betas):
+        raise ValueError(f"bench: peers have one decay for each layer, but {case.preset} has a range in net.beta")
+    return numbers
 
 
 def _each(value: float | list[float], count: int) -> tuple[float, ...]:

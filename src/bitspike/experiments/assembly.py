@@ -19,8 +19,8 @@ from bitspike.data.locate import locate
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Images, Samples
 from bitspike.data.splits import held_out
-from bitspike.experiments.schema import Experiment, as_values
-from bitspike.nn import BinaryLinear, SpikingNetwork, build
+from bitspike.experiments.schema import Decays, Experiment, as_values
+from bitspike.nn import BinaryLinear, DecayRange, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
 from bitspike.train.learning_rates import RATES
 from bitspike.train.origin import Origin
@@ -85,12 +85,16 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
     return build(
         net.notation,
         input_shape,
-        beta=net.beta,
+        beta=[_decay(beta) for beta in net.beta] if isinstance(net.beta, list) else _decay(net.beta),
         slope=net.slope,
         binary=net.binary,
         clip=net.clip,
         norm=None if net.norm == "none" else net.norm,
+        dense_norm=net.dense_norm,
         dropout=net.dropout,
+        spike_dropout=net.spike_dropout,
+        delays=net.delays,
+        readout=net.readout,
         surrogate=net.surrogate,
         surrogate_center=net.surrogate_center,
         learn_beta=net.learn_beta,
@@ -104,10 +108,14 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
     )
 
 
+def _decay(beta: float | Decays) -> float | DecayRange:
+    return DecayRange(beta.low, beta.high) if isinstance(beta, Decays) else beta
+
+
 def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the network's weights by their names in its state, without allocating the weights.
 
-    The other tensors of a layer are small: at most one number for each of its outputs.
+    The other tensors of a layer are small: at most one number for each of its inputs and outputs.
     """
     layers, _ = parse(spec.net.notation, input_shape)
     found: dict[str, tuple[int, ...]] = {}
@@ -135,6 +143,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if spec.train.loss not in right:
         wanted = " or ".join(map(repr, right))
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
+    _check_network(spec, data)
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
     for trick in tricks_for(spec.train):
@@ -145,6 +154,20 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
         raise ValueError(
             f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; {data.label_advice()}"
+        )
+
+
+def _check_network(spec: Experiment, data: Dataset) -> None:
+    """Raise if the network's delays or its readout do not fit the data or the loss."""
+    if spec.net.delays and data.train.steps is None:
+        raise ValueError(
+            f"net.delays needs samples with time steps of their own, but {data.title} holds static images; set it to 0"
+        )
+    if spec.net.readout not in LOSSES[spec.train.loss].readouts:
+        able = " or ".join(repr(name) for name, loss in LOSSES.items() if spec.net.readout in loss.readouts)
+        raise ValueError(
+            f"train.loss = {spec.train.loss!r} needs output spikes, but net.readout = {spec.net.readout!r} gives none; "
+            f"set train.loss to {able}, or net.readout to 'spikes'"
         )
 
 

@@ -15,6 +15,7 @@ from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment, as_values
+from bitspike.nn import SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast
@@ -58,6 +59,7 @@ def summarize_run(
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "unanswered": result.unanswered if result else None,
         "theta": trainer.annealing.thresholds(),
+        **_delays(trainer.net),
         "samples": {
             "train": len(trainer.samples),
             trainer.chosen_on: len(trainer.selection_samples),
@@ -82,6 +84,13 @@ def summarize_run(
     if world.first:
         trainer.folder.write_summary(summary)
     return summary
+
+
+def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
+    """Return the mean delay of each layer's input in steps, rounded as in evaluation; nothing without delays."""
+    delays = {f"layers.{i}.delay": layer.delay for i, layer in enumerate(net.layers) if layer.delay is not None}
+    means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
+    return {"delays": means} if means else {}
 
 
 def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: RunOptions, world: World) -> Evaluation:

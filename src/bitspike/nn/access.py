@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from bitspike.nn.neurons import LIF
 from bitspike.ops import LIFOutput
-
-NEVER = 1e30  # a threshold that no membrane reaches, and that float32 holds
+from bitspike.ops.readout.op import NEVER
 
 
 class Recorded(NamedTuple):

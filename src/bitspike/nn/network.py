@@ -1,4 +1,4 @@
-"""Networks from the paper's notation: blocks of synapse, pool, batch norm, dropout and neurons, time-parallel."""
+"""Networks from the paper's notation: blocks of delay, synapse, pool, batch norm, dropout and neurons."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ from torch import Tensor, nn
 from bitspike.nn.block import Block
 from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
+from bitspike.nn.decays import DecayRange, draw_decays, require_learnable
+from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import as_share
 from bitspike.nn.fast import triton as fused
 from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
-from bitspike.nn.kinds import NeuronFactory, NeuronLayer, make_neurons, neuron_factory
-from bitspike.nn.neurons import LIF, SurrogateCenter
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.kinds import (
+    NeuronFactory,
+    NeuronLayer,
+    Readout,
+    make_neurons,
+    neuron_factory,
+    require_readout,
+    with_readout,
+)
+from bitspike.nn.neurons import LIF, LeakyReadout, SurrogateCenter
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.notation import Conv, Dense, Layer, parse, require_shape
 from bitspike.nn.recording import Recording, SelfReporting, record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
@@ -81,7 +91,9 @@ class SpikingNetwork(SelfReporting, Checked):
         super().__init__()
         self.layers = nn.ModuleList(layers)
         for i, layer in enumerate(layers):
-            layer.dropout.layer = i  # masks drawn from one key differ by layer
+            layer.dropout.layer = i  # masks drawn from one key differ by layer, and on spikes from those on currents
+            if layer.spike_dropout is not None:
+                layer.spike_dropout.layer = len(layers) + i
         self.input_shape = input_shape
         self.steps = steps
         self.glances = 1  # places that a static image is shown at in these steps (bitspike.nn.glances)
@@ -96,6 +108,33 @@ class SpikingNetwork(SelfReporting, Checked):
         if not self._listeners and self._fused(x):
             return self._run_fused(x, steps)[0]
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._listeners))[-1]
+
+    @property
+    def readout(self) -> Readout:
+        """What the network answers with: the `spikes` of its last layer, or the `membrane`."""
+        return "membrane" if isinstance(self.layers[-1].lif, LeakyReadout) else "spikes"
+
+    def scores(self, x: Tensor, *, steps: int | None = None) -> Tensor:
+        """Return a score for each class, `[B, classes]`: the network's answer is the class with the largest.
+
+        A score is the mean over time of the class's spikes, or of (1 - beta) * membrane where the last layer is a
+        `LeakyReadout`.
+
+        Examples:
+            >>> import torch
+            >>> import bitspike
+            >>> net = bitspike.build("20-10-5", readout="membrane")
+            >>> net.scores(torch.rand(50, 4, 20)).argmax(1).shape  # one class for each of 4 samples
+            torch.Size([4])
+        """
+        return self.output_scores(self(x, steps=steps))
+
+    def output_scores(self, output: LIFOutput) -> Tensor:
+        """Return the scores `[B, classes]` of an output that the network gave; see `scores`."""
+        last = self.layers[-1].lif
+        if isinstance(last, LeakyReadout):
+            return last.scores(output)
+        return output.spikes.mean(0, dtype=torch.promote_types(output.spikes.dtype, torch.float32))
 
     def unfused(self, x: Tensor) -> str | None:
         """Return why the network does not run as fused kernels on `x`; None if it does."""
@@ -202,6 +241,11 @@ class SpikingNetwork(SelfReporting, Checked):
         if steps is not None:
             require_steps("SpikingNetwork", steps)
         if extra == 1:
+            if self._blocks()[0].delay is not None:
+                raise ValueError(
+                    f"SpikingNetwork: delays need a sequence [T, B, ...], but the input is static, {list(x.shape)}; "
+                    "build the network with delays=0"
+                )
             if not self._seen_bytes and holds_bytes(x):
                 self._seen_bytes = True
                 warn_of_bytes(x)
@@ -221,19 +265,23 @@ def build(
     notation: str,
     input_shape: tuple[int, ...] | None = None,
     *,
-    beta: float | Sequence[float] = 0.9,
+    beta: float | DecayRange | Sequence[float | DecayRange] = 0.9,
     theta: float | Sequence[float] = 1.0,
     slope: float | Sequence[float] = 25.0,
     binary: bool = True,
     clip: float | None = None,
     norm: Norm | None = None,
+    dense_norm: bool = False,
     dropout: float | Sequence[float] = 0.0,
+    spike_dropout: float | Sequence[float] = 0.0,
+    delays: int = 0,
     surrogate: Surrogate = "fast_sigmoid",
     surrogate_center: SurrogateCenter = "initial",
     learn_beta: bool = False,
     recurrent: bool = False,
     adaptation: Adaptation | None = None,
     neuron: str | NeuronFactory = "lif",
+    readout: Readout = "spikes",
     steps: int = 100,
     glances: int = 1,
     recompute: bool = False,
@@ -249,13 +297,19 @@ def build(
     a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a `bitspike.nn.NeuronLayer`).
     `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
     "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
-    ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
+    ("shared"), or none; `dense_norm` puts one behind every Dense synapse, the last included, with statistics over all
+    time; these synapses have no bias. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
     layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
     `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
     ("released", the default of experiments: that code made the paper's figures).
     With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
     by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
-    bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
+    bits, and the rest is made again. A `beta` may be a `nn.DecayRange`: a constant decay for each neuron of a Dense
+    layer, drawn after all weights. `delays` is the longest delay in steps: an axonal delay for each neuron (before a
+    convolution, each channel) that enters a synapse, which learns between 0 and `delays`; the network then takes
+    sequences only. `net.layers[i].delay.rounded()` are its whole steps. `spike_dropout` drops spikes of hidden layers
+    on their way to the next: one share, or one a hidden layer. With `readout="membrane"` the last layer is a
+    `nn.LeakyReadout`, which never fires; `net.scores(x)` reads its membrane. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
     gets to a GPU.
 
     Examples:
@@ -272,27 +326,32 @@ def build(
     if norm is not None and norm not in _NORMS:
         raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
     require_backend("build", backend)
-    for name, value in (("binary", binary), ("learn_beta", learn_beta), ("recurrent", recurrent)):
+    truths = (("binary", binary), ("learn_beta", learn_beta), ("recurrent", recurrent), ("dense_norm", dense_norm))
+    for name, value in truths:
         require_truth("build", name, value)
+    require_readout(readout)
+    require_delays(delays)
     require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
     steps_each("build", steps, glances)
     count = len(layers)
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
-    betas, thetas, slopes = (
-        _per_layer(name, value, count) for name, value in (("beta", beta), ("theta", theta), ("slope", slope))
-    )
-    dropped = _per_layer("dropout", dropout, len(dense), "Dense layer")
-    dropouts = dict(zip(dense, dropped, strict=True))
-    for p in dropped or _per_layer("dropout", dropout, 1):
-        as_share("build", "dropout", p)
+    betas = _decays(beta, count, learn=learn_beta)
+    thetas, slopes = (_per_layer(name, value, count) for name, value in (("theta", theta), ("slope", slope)))
+    dropouts = dict(zip(dense, _shares("dropout", dropout, len(dense), "Dense layer"), strict=True))
+    spike_dropouts = [0.0, *_shares("spike_dropout", spike_dropout, count - 1, "hidden layer")]
     factory = neuron_factory(neuron, recurrent=recurrent)
+    if readout == "membrane":
+        factory = with_readout(factory)
     made: list[LIF] = []
 
     def neurons(i: int, layer: Layer) -> LIF:
+        decay = betas[i]
+        if isinstance(decay, DecayRange):
+            decay = decay.middle(layer.outputs if isinstance(layer, Dense) else None)
         settings: dict[str, Any] = {
-            "beta": betas[i],
+            "beta": decay,
             "theta": thetas[i],
             "slope": slopes[i],
             "surrogate": surrogate,
@@ -305,6 +364,10 @@ def build(
         shape = layer.output if isinstance(layer, Conv) else (layer.outputs,)
         made.append(make_neurons(factory, NeuronLayer(i, i == count - 1, shape, binary, clip, settings), made))
         return made[-1]
+
+    def before(i: int, inputs: int) -> dict[str, Any]:
+        """Return what a block has before its synapse."""
+        return {"delay": Delay(inputs, delays) if delays else None, "spike_dropout": spike_dropouts[i]}
 
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):
@@ -321,9 +384,11 @@ def build(
                 neurons(i, layer),
                 pools=[_POOLS[pool.kind](pool.size, pool.stride) for pool in layer.pools],
                 norm=_NORMS[norm](layer.filters) if norm else None,
+                **before(i, layer.inputs),
             )
-        synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)
-        return Block(synapse, neurons(i, layer), dropout=dropouts[i])
+        synapse = BinaryLinear(layer.inputs, layer.outputs, bias=not dense_norm, binary=binary, clip=clip)
+        normed = SharedBatchNorm1d(layer.outputs) if dense_norm else None
+        return Block(synapse, neurons(i, layer), norm=normed, dropout=dropouts[i], **before(i, layer.inputs))
 
     # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
     with torch.random.fork_rng(devices=[], enabled=generator is not None):
@@ -331,7 +396,39 @@ def build(
     net.recompute, net.glances = recompute, glances
     if generator is not None or init != "torch":
         initialize(net, init, generator)
+    for lif, decay in zip(made, betas, strict=True):
+        if isinstance(decay, DecayRange):
+            draw_decays(lif, decay, generator)
     return net
+
+
+def require_delays(delays: object) -> None:
+    """Raise unless `delays`, the longest delay of a network in steps, is a whole number >= 0."""
+    if isinstance(delays, bool) or not isinstance(delays, int) or delays < 0:
+        raise ValueError(
+            f"build: delays must be a whole number >= 0, the longest delay in steps, but is {delays!r}; 0 means none"
+        )
+
+
+def _decays(
+    beta: float | DecayRange | Sequence[float | DecayRange], count: int, *, learn: bool
+) -> list[float | DecayRange]:
+    """Return a decay or a range of decays for each neuron layer."""
+    given = list(beta) if isinstance(beta, (list, tuple)) else [beta] * count
+    # checked as plain numbers, with a number in the place of each range
+    plain = _per_layer("beta", [0.5 if isinstance(each, DecayRange) else each for each in given], count)
+    for each in given:
+        if learn and isinstance(each, DecayRange):
+            require_learnable(each)
+    return [each if isinstance(each, DecayRange) else value for each, value in zip(given, plain, strict=True)]
+
+
+def _shares(name: str, value: float | Sequence[float], count: int, each: str) -> list[float]:
+    """Return the share that each of `count` layers drops."""
+    shares = _per_layer(name, value, count, each)
+    for share in shares or _per_layer(name, value, 1):
+        as_share("build", name, share)
+    return shares
 
 
 def _per_layer(name: str, value: float | Sequence[float], count: int, each: str = "neuron layer") -> list[float]:

@@ -141,6 +141,13 @@ def as_positive(where: str, name: str, value: object) -> float:
     return number
 
 
+def as_longest(where: str, value: object) -> int:
+    """Return the longest delay, a whole number >= 0, as a Python int."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise ValueError(f"{where}: longest must be a whole number of steps >= 0, but is {value!r}")
+    return int(value)
+
+
 def require_truth(where: str, name: str, value: object) -> None:
     """Raise unless `value` is True or False (NumPy's too): any word, "no" among them, would count as true."""
     of_numpy = (getattr(value, "dtype", None), getattr(value, "shape", None)) == (bool, ())

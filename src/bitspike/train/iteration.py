@@ -24,7 +24,7 @@ from bitspike.train.optim import gradient_norms, make_optimizer, set_learning_ra
 from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
 from bitspike.train.stopwatch import Stopwatch
-from bitspike.train.tasks import Task
+from bitspike.train.tasks import Task, judge_output
 from bitspike.train.tricks import make_tricks
 from bitspike.train.tricks.trick import Fetch, Setup
 from bitspike.train.world import World
@@ -154,7 +154,7 @@ class Iteration:
             if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
                 loss, right = observed.output.spikes.sum(), labels
             else:
-                loss, right = self.task.judge(observed.output, labels)
+                loss, right = judge_output(self.net, self.task, observed.output, labels)
                 if world.size > 1:
                     loss = loss * ((stop - start) / size)
         self.optimizer.zero_grad(set_to_none=True)

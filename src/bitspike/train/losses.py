@@ -72,14 +72,32 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
 def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
     """Return the cross entropy, and which samples are right, `[B]`: see `fires_most`."""
     _check_fit("cross_entropy_loss", spikes, labels)
+    _check_entropy(scale, smoothing)
+    count = spike_count(spikes)
+    return _entropy(count * (scale / len(spikes)), labels, smoothing), fires_most(count, labels)
+
+
+def judge_scores(scores: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Return the cross entropy of logits scale * scores `[B, C]`, and which samples are right, `[B]`.
+
+    A sample is right if its label has the largest score, the first of equals.
+    """
+    _check_fit("judge_scores", scores[None], labels)
+    _check_entropy(scale, smoothing)
+    return _entropy(scores * scale, labels, smoothing), scores.detach().argmax(1) == labels
+
+
+def _check_entropy(scale: float, smoothing: float) -> None:
     if not 0 < scale < math.inf:
         raise ValueError(f"cross_entropy_loss: scale must be > 0, but is {scale!r}; logits are scale * spike rate")
     if not 0 <= smoothing < 1:
         raise ValueError(f"cross_entropy_loss: smoothing must be in [0, 1), but is {smoothing!r}")
-    count = spike_count(spikes)
-    target = _indicator(labels, count) * (1 - smoothing) + smoothing / count.shape[1]
-    entropy = -(target * F.log_softmax(count * (scale / len(spikes)), 1)).sum(1).mean()
-    return entropy, fires_most(count, labels)
+
+
+def _entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """mean over batch of -sum_c q_c log softmax_c(logits), where q is the label's indicator, smoothed."""
+    target = _indicator(labels, logits) * (1 - smoothing) + smoothing / logits.shape[1]
+    return -(target * F.log_softmax(logits, 1)).sum(1).mean()
 
 
 def spike_count(spikes: Tensor) -> Tensor:

@@ -100,6 +100,10 @@ def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
         plain.changed_dropout(block.dropout),
     )
     yield from (reason for reason in parts if reason)
+    if block.delay is not None:
+        yield "has delays"
+    if block.spike_dropout is not None:
+        yield "has dropout on spikes"
     yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
     for module in (block.lif, *block.pools):
         if plain.watched(module):
