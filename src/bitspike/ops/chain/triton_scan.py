@@ -174,14 +174,9 @@ def scan_backward(
     return ScanGrads(
         out,
         None if of_bias is None else of_bias.sum(0)[:channels],
-        None if of_beta is None else _beta_grad(of_beta[:, :channels], neurons.beta),
+        None if of_beta is None else of_beta.sum() if neurons.beta.dim() == 0 else of_beta.sum(0)[:channels],
         None if delay_sums is None or spike_filter is None else delay_grad(delay_sums, spike_filter, batch, 1, width),
     )
-
-
-def _beta_grad(sums: Tensor, beta: Tensor) -> Tensor:
-    """Return the gradient of one decay for all, or of one for each neuron, from sums over time `[B, N]`."""
-    return sums.sum() if beta.dim() == 0 else sums.sum(0)
 
 
 def static_backward(

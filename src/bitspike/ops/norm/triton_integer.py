@@ -51,7 +51,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: 
     The raw current is whole numbers, unless it is `real`.
     """
     steps, rows, stride = current.shape
-    if rows * (steps if norm.shared else 1) == 1:
+    if rows * (steps if norm.shared else 1) == 1 and not grid.dense:
         raise ValueError("batch norm: needs more than one value a channel to train on; use a larger batch")
     parts, share = _parts(rows)
     block = _channels(stride)
