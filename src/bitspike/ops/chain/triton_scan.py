@@ -55,6 +55,14 @@ def _blocks(total: int, taps: int = 1) -> tuple[int, int]:
     return at_once(WORD if total < 132 * 256 or taps > 1 else 2 * WORD), 1
 
 
+def _most_registers(taps: int) -> int | None:
+    """Return how many registers a thread of the backward scan may take, so that twice as many threads run at once.
+
+    Each tap takes three; without a bound the compiler takes more than it needs (165 for 26 taps).
+    """
+    return 128 if 1 < taps <= 26 else None
+
+
 def _shared(neurons: Neurons) -> dict[str, int]:
     grid = neurons.grid
     return {
@@ -169,6 +177,7 @@ def scan_backward(
         neurons.beta, *_delays(spike_filter, nothing), steps, total, **neurons.dropout_arguments(), **_shared(neurons),
         **_dropped(spike_filter), TAPS=taps, OF_DELAYS=of_delays,
         DROP=neurons.dropout > 0, SUM=of_bias is not None, LEARN=of_beta is not None, BLOCK=block, num_warps=warps,
+        maxnreg=_most_registers(taps),
     )  # fmt: skip
     channels = neurons.grid.channels
     return ScanGrads(
