@@ -15,7 +15,7 @@ from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment, as_values
-from bitspike.nn import SpikingNetwork
+from bitspike.nn import Delay, SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast
@@ -88,7 +88,7 @@ def summarize_run(
 
 def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
     """Return the mean delay of each layer's input in steps, rounded as in evaluation; nothing without delays."""
-    delays = {f"layers.{i}.delay": layer.delay for i, layer in enumerate(net.layers) if layer.delay is not None}
+    delays = {name: module for name, module in net.named_modules() if isinstance(module, Delay)}
     means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
     return {"delays": means} if means else {}
 

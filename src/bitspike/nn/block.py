@@ -134,7 +134,7 @@ def _drops(dropout: nn.Dropout) -> bool:
 
 
 def _as_sequence(x: Tensor, steps: int | None) -> tuple[Tensor, None]:
-    """Return a constant input or current as `[T, B, ...]`: each step draws its own mask, so it is constant no longer."""
+    """Return a constant input or current as `[T, B, ...]`, because each step draws a mask of its own."""
     return (x if steps is None else x.expand(steps, *x.shape)), None
 
 

@@ -75,6 +75,7 @@ class Delay(Checked):
             else:
                 with torch.no_grad():
                     delays.clamp_(0, self.longest)
+                delays = delays.clone()  # a later call clamps in place, and this one's backward pass may still come
             out = delay(x, delays, longest=self.longest, width=self.width, past=past, backend=self.backend)
         self.state = None if transformed() else self.remember(x, past).detach()
         return out

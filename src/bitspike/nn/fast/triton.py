@@ -165,8 +165,7 @@ def _spike_filter(block: Block, key: Tensor | None) -> SpikeFilter | None:
     delay.state = None  # the steps that it holds are not kept here
     if not delay.training:
         return SpikeFilter(delay.delays, delay.longest, None)
-    with torch.no_grad():
-        delay.delays.clamp_(0, delay.longest)
+    delay.delays.data.clamp_(0, delay.longest)  # as data: an earlier call's backward pass may still come
     return SpikeFilter(delay.delays.contiguous(), delay.longest, delay.width, share, key, layer)
 
 
