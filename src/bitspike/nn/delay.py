@@ -46,7 +46,10 @@ class Delay(Checked):
         True
     """
 
+    longest: int
+    delays: nn.Parameter
     width: Tensor
+    state: Tensor | None
     checks: ClassVar[Mapping[str, Check]] = {
         "longest": lambda layer, value: as_longest(type(layer).__name__, value),
         "backend": setting(require_backend),
@@ -61,7 +64,7 @@ class Delay(Checked):
         self.delays = nn.Parameter(torch.empty(int(neurons), dtype=torch.float32).uniform_(0, self.longest))
         start = torch.tensor(max(self.longest / 2, SHARPEST), dtype=torch.float32)
         self.register_buffer("width", start, persistent=False)
-        self.state: Tensor | None = None
+        self.state = None
 
     def forward(self, x: Tensor, past: Tensor | None = None) -> Tensor:
         """Return `x [T, B, neurons, ...]` delayed; `past` holds the steps before it (see `remember`)."""

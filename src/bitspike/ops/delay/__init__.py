@@ -3,6 +3,7 @@
 - `op.py`: `delay` itself: checks its arguments and picks a backend.
 - `reference.py`: the definition: the taps, the shift by whole steps and the sum over taps.
 - `torch.py`: the same as products of matrices, on any device and for any dtype.
+- `c.py`, `delay.c`: on the CPU, float32.
 """
 
 from bitspike.ops.delay.op import delay

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from bitspike.ops import checks
 from bitspike.ops.available import transformed
+from bitspike.ops.delay import c as delay_c
 from bitspike.ops.delay import reference
 from bitspike.ops.delay import torch as delay_torch
 from bitspike.ops.lif.op import Backend, require_backend
@@ -58,26 +58,50 @@ def delay(
     delays = _checked_delays(delays, spikes)
     longest = _longest(longest, delays)
     _require_past(past, spikes, longest)
-    reach = longest if past is not None else min(longest, len(spikes))  # beyond the start there is nothing
-    if past is None:
-        past = spikes.new_zeros((reach, *spikes.shape[1:]))
     if not checks.hidden(delays):
         _require_in_range(delays, longest)
+    reach = longest if past is not None else min(longest, len(spikes))  # beyond the start there is nothing
+    delays = delays.clamp(0, longest)
     if width is None:
-        whole = delays.detach().clamp(0, longest).round().long().clamp(max=reach)
-        return reference.shifted(spikes, whole, past.to(spikes.dtype))
+        whole = delays.detach().round().long().clamp(max=reach)
+        past = None if past is None else past.to(spikes.dtype)
+        if _backend(backend, spikes) == "c":
+            return delay_c.shifted(spikes, whole, past, reach)
+        return reference.shifted(spikes, whole, _present(past, reach, spikes))
     width = _checked_width(width, spikes.device)
-    dtype = torch.promote_types(torch.promote_types(spikes.dtype, delays.dtype), torch.float32)
+    wide = spikes.to(torch.promote_types(torch.promote_types(spikes.dtype, delays.dtype), torch.float32))
+    past = None if past is None else past.to(wide.dtype)
+    name = _backend(backend, wide)
     # Autocast would round the weights.
     with torch.autocast(spikes.device.type, enabled=False):
-        weights = reference.taps(delays.to(dtype).clamp(0, longest), longest, width)[:, : reach + 1]
-        return _filter(backend)(spikes.to(dtype), weights, past.to(dtype)).to(spikes.dtype)
+        weights = reference.taps(delays.to(wide.dtype), longest, width)[:, : reach + 1]
+        if name == "c":
+            return delay_c.filtered(wide, weights, past).to(spikes.dtype)
+        filtered = reference.filtered if name == "reference" else delay_torch.filtered
+        return filtered(wide, weights, _present(past, reach, wide)).to(spikes.dtype)
 
 
-def _filter(backend: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    if backend == "auto":
-        backend = os.environ.get("BITSPIKE_BACKEND") or "auto"
-    return reference.filtered if backend == "reference" or transformed() else delay_torch.filtered
+def _present(past: Tensor | None, reach: int, spikes: Tensor) -> Tensor:
+    """Return the steps before the first, zeros where none are given."""
+    return spikes.new_zeros((reach, *spikes.shape[1:])) if past is None else past
+
+
+def _backend(name: str, spikes: Tensor) -> str:
+    """Return the backend to use: the one asked for, or the fastest that applies."""
+    if name == "auto":
+        forced = os.environ.get("BITSPIKE_BACKEND") or "auto"
+        if forced == "reference" or transformed():
+            return "reference"
+        return "c" if forced in ("auto", "c") and delay_c.refusal(spikes) is None else "torch"
+    if name != "reference" and transformed():
+        raise ValueError(
+            f"delay: backend {name!r} cannot run within a transform of torch.func (grad, vmap, jvp, ...); "
+            "use 'reference' or 'auto'"
+        )
+    reason = {"c": delay_c.refusal(spikes), "triton": "there is no such kernel"}.get(name)
+    if reason is not None:
+        raise ValueError(f"delay: backend {name!r} cannot run this call: {reason}; use 'auto'")
+    return name
 
 
 def _require_spikes(spikes: Tensor) -> None:
@@ -110,7 +134,7 @@ def _checked_delays(delays: Tensor, spikes: Tensor) -> Tensor:
             f"delay: delays is on {delays.device} but spikes on {spikes.device}; move one to the other's device"
         )
     if not delays.is_floating_point():
-        delays = delays.to(torch.float64)
+        delays = delays.float()
     if not checks.hidden(delays) and not delays.isfinite().all():
         raise checks.NotFiniteError(
             f"delay: delays must be finite, but {int((~delays.isfinite()).sum())} of {delays.numel()} are not; "
