@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from bitspike import delay
 from bitspike.ops.delay import reference
 
 pytest.importorskip("triton")
-from helpers.kernels import DEVICE, GPU, off, rand
-
 from bitspike.ops.delay import triton as delays_triton
 from bitspike.ops.delay.triton import SpikeFilter, hard, rows, soft
 from bitspike.ops.dropout.reference import dropout
+from helpers.kernels import DEVICE, GPU, off, rand
 
 pytestmark = pytest.mark.usefixtures("poisoned")
 
@@ -136,3 +136,34 @@ def test_filters_without_delays_have_no_gradient_of_them():
     ):
         with pytest.raises(ValueError, match="the filter has no"):
             call()
+
+
+@pytest.mark.parametrize("width", [None, 0.7, torch.tensor(0.7)])
+@pytest.mark.parametrize("with_past", [False, True])
+def test_the_op_runs_in_triton(width, with_past):
+    x, delays = inputs((6, 2, 4), 5)
+    past = rand(5, 2, 4, seed=8).requires_grad_() if with_past else None
+    towards = rand(6, 2, 4, seed=3)
+    found = []
+    for backend in ("triton", "reference"):
+        out = delay(x, delays, longest=5, width=width, past=past, backend=backend)
+        learnt = [tensor for tensor in (x, past, None if width is None else delays) if tensor is not None]
+        found.append((out, *torch.autograd.grad(out, learnt, towards)))
+    for a, b in zip(*found, strict=True):
+        if width is None:
+            assert torch.equal(a, b)
+        else:
+            assert off(a, b) < NEAR
+
+
+@pytest.mark.parametrize(
+    ("spikes", "longest", "width", "reason"),
+    [
+        (torch.zeros(3, 2, 4, dtype=torch.float64), 5, None, "float64, not float32"),
+        (torch.zeros(3, 2, 4), 64, None, "delays are up to 64 steps, more than 63"),
+        (torch.zeros(3, 2, 4), 5, torch.tensor(1.0, requires_grad=True), "the width requires a gradient"),
+    ],
+)
+def test_the_op_says_what_triton_cannot_do(spikes, longest, width, reason):
+    with pytest.raises(ValueError, match=reason):
+        delay(spikes.to(DEVICE), torch.zeros(4, device=DEVICE), longest=longest, width=width, backend="triton")

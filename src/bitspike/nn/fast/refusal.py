@@ -85,11 +85,11 @@ def refused_network(layers: list[Block], x: Tensor) -> str | None:
 
 def _unlike_layer(block: Block, before: Block | None, device: torch.device, *, own: bool, last: bool) -> str | None:
     """Return why a layer is not fused; with `own`, its modules compute all of it but the neurons."""
-    reasons = (_unlike_block(block, device), _unlike_neurons(block, device, own=own, last=last))
+    reasons = [_unlike_block(block, device), _unlike_neurons(block, device, own=own, last=last)]
     if own:
-        reasons = (*reasons, _unlike_input(block))
+        reasons.append(_unlike_input(block))
     else:
-        reasons = (*reasons, unlike_synapse(block), unlike_norm(block), _unlike_filter(block, before))
+        reasons += [unlike_synapse(block), unlike_norm(block), _unlike_filter(block, before)]
     for found in reasons:
         for reason in found:
             return reason

@@ -77,10 +77,11 @@ def raw_current(link: Link, source: Tensor, folded: Weights | Tensor, grid: Grid
     return product(source.view(rows, -1), folded, link.synapse, out)
 
 
-def last_current(link: Link, source: Tensor, folded: Weights | Tensor) -> Tensor:
-    """Return the last layer's current `[T * B, N]` float32, with its bias; it may have padding behind its rows."""
+def last_current(link: Link, source: Tensor, folded: Weights | Tensor, *, padding: bool = False) -> Tensor:
+    """Return the last layer's current `[T * B, N]` float32, with its bias; `padding` may leave zeros behind its rows."""
     if isinstance(folded, Tensor):
-        out = matmul.product(source, folded)[:, : link.synapse.channels]
+        whole = matmul.product(source, folded)
+        out = whole if padding else whole[:, : link.synapse.channels]
         return out if link.bias is None else out + link.bias
     rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
     out = torch.empty(rows, link.synapse.channels, dtype=torch.float32, device=source.device)
@@ -88,12 +89,14 @@ def last_current(link: Link, source: Tensor, folded: Weights | Tensor) -> Tensor
 
 
 def through_link(
-    link: Link, grad: Tensor, source: Tensor, folded: Weights | Tensor, side: SideStream, *, last: bool
+    link: Link | None, grad: Tensor, source: Tensor, folded: Weights | Tensor, side: SideStream, *, last: bool
 ) -> tuple[Tensor, LinkGrads]:
     """Return the gradient `[rows, neurons]` bfloat16 of the bits or rows before a link, and those of its parameters.
 
     The gradient of the weight is not waited for on the way down.
     """
+    if link is None:
+        raise ValueError("run_chain: only the first link may be left out")
     sums = last and link.bias is not None  # other biases are added, and their gradients summed, with the neurons
     grad = grad.view(-1, grad.shape[-1])
     if isinstance(folded, Tensor):

@@ -229,10 +229,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> tuple[Tensor, _Record]:
     shape = (chain.steps, chain.batch, link.synapse.channels)
     if norm is None:
         return last_current(link, source, folded).view(shape), _Record(None)
-    raw = last_current(link, source, folded)
-    if not raw.is_contiguous():
-        raw = raw._base  # with the padding, which is 0
-    raw = raw.view(chain.steps, chain.batch, -1)
+    raw = last_current(link, source, folded, padding=True).view(chain.steps, chain.batch, -1)
     grid = Grid(shape[-1], stride=raw.shape[-1], dense=True)
     normalizer = _normalizer(norm, chain.last_uses_running, raw, grid, 1, link.real)
     return normalized(raw, grid, normalizer), _Record(None, raw, normalizer)

@@ -1,6 +1,6 @@
 """Delays of whole tensors in Triton, with the kernels of kernels.py; those of a fused network use parts of them.
 
-`soft` and `hard` are the twins of the definition for float32 tensors; `rows` makes of event counts what a matrix
+`shifted` and `filtered` are the twins of the definition for float32 tensors; `rows` makes of event counts what a matrix
 product takes. The weights of the taps are made in the kernels, so that a narrower `width` needs no new launch.
 """
 
@@ -199,3 +199,20 @@ def _shifted(x: Tensor, delays: Tensor) -> Tensor:
         with on(x):
             _hard(x, delays, out)
     return out
+
+
+def shifted(spikes: Tensor, delays: Tensor, past: Tensor | None) -> Tensor:
+    """Compute the definition's `shifted`; without a `past` the steps before the first are 0."""
+    whole = delays.int()
+    return hard(spikes, whole) if past is None else hard(torch.cat([past, spikes]), whole)[len(past) :]
+
+
+def filtered(spikes: Tensor, delays: Tensor, longest: int, width: float | Tensor, past: Tensor | None) -> Tensor:
+    """Compute the definition's `filtered` by its `taps`; sums are rounded in another order."""
+    if isinstance(width, Tensor):
+        width = width.to(spikes.device, torch.float32)
+    else:
+        width = torch.full((), width, dtype=torch.float32, device=spikes.device)
+    if past is None:
+        return soft(spikes, delays, longest, width)
+    return soft(torch.cat([past, spikes]), delays, longest, width)[len(past) :]
