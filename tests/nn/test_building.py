@@ -103,6 +103,13 @@ def test_a_wrong_longest_delay_is_one_line(delays):
         network(delays=delays)
 
 
+def test_a_network_by_its_definition_has_delays_by_theirs():
+    assert [layer.delay.backend for layer in network(delays=2, backend="reference").layers] == ["reference"] * 3
+    fast, slow = (network(delays=3, theta=0.75, backend=backend).eval() for backend in ("auto", "reference"))
+    x = spikes(12, 2, 6)
+    assert torch.equal(fast(x).membrane, slow(x).membrane)
+
+
 def test_delays_are_learnt():
     net = network(delays=6, theta=0.75)
     net(spikes(20, 4, 6)).membrane.sum().backward()

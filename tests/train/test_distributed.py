@@ -76,6 +76,9 @@ def require_same_run(out, other, *but):
 SETTINGS = {
     "norm per step": [],
     "norm over time": sets("net.norm=shared"),
+    "dense norm": sets(
+        "net.dense_norm=true", "net.spike_dropout=0.2", "net.readout=membrane", "train.loss=cross_entropy"
+    ),
     "glances": sets("net.glances=5", "net.steps=10", "net.norm=shared"),
     "sgd": sets("train.optimizer=sgd", "train.momentum=0.9", "train.weight_clip=0.5", "train.evaluate_theta=final"),
     "learnt": sets("net.learn_beta=true", "net.recurrent=true", "net.clip=1.0", "train.protocol=paper"),

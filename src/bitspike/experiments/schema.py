@@ -120,7 +120,10 @@ class NetConfig(Config):
     Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
     """
     readout: Literal["spikes", "membrane"] = "spikes"
-    """What decides the class: the `spikes` of the last layer, or the `membrane` of a last layer that never fires."""
+    """What decides the class: the `spikes` of the last layer, or the `membrane` of a last layer that never fires.
+
+    A layer that never fires has a threshold like the others, which has no effect.
+    """
     # the names of ops/lif/surrogate.py, written out: that module needs torch, and this one loads without it
     surrogate: Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"] = "fast_sigmoid"
     """The shape of the surrogate gradient around the threshold."""

@@ -224,7 +224,7 @@ def _a(value: object) -> str:
 
 
 def set_to_rest(net: nn.Module) -> None:
-    """Reset the state that modules of other libraries keep between calls; bitspike's modules keep none."""
+    """Reset the state that modules of other libraries keep between calls; calls of bitspike's modules read none."""
     for module in net.modules():
         for library, method in _RESETS.items():
             if _from(library, module) and callable(reset := getattr(module, method, None)):

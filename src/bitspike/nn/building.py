@@ -113,7 +113,7 @@ def build(
     for name, value in truths:
         require_truth("build", name, value)
     require_readout(readout)
-    require_delays(delays)
+    require_delays(delays, glances)
     require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
@@ -148,7 +148,9 @@ def build(
 
     def before(i: int, inputs: int) -> dict[str, Any]:
         """Return what a block has before its synapse."""
-        return {"delay": Delay(inputs, delays) if delays else None, "spike_dropout": spike_dropouts[i]}
+        way: Backend = "reference" if backend == "reference" else "auto"
+        delay = Delay(inputs, delays, backend=way) if delays else None
+        return {"delay": delay, "spike_dropout": spike_dropouts[i]}
 
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):
@@ -183,12 +185,14 @@ def build(
     return net
 
 
-def require_delays(delays: object) -> None:
-    """Raise unless `delays`, the longest delay of a network in steps, is a whole number >= 0."""
+def require_delays(delays: object, glances: int) -> None:
+    """Raise unless `delays`, the longest delay of a network in steps, is a whole number >= 0, for sequences."""
     if isinstance(delays, bool) or not isinstance(delays, int) or delays < 0:
         raise ValueError(
             f"build: delays must be a whole number >= 0, the longest delay in steps, but is {delays!r}; 0 means none"
         )
+    if delays and glances != 1:
+        raise ValueError(f"build: delays need sequences, but glances={glances!r} is for static images; leave one out")
 
 
 def _decays(beta: Decay | Sequence[Decay], count: int, *, learn: bool) -> list[Decay]:

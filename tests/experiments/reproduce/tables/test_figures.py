@@ -148,6 +148,11 @@ def test_activity_is_what_the_network_fires_however_it_is_batched():
         measure_activity(net, [], steps=7, bins=7)
 
 
+def test_a_layer_that_is_read_without_spikes_has_no_activity():
+    net = build("6-5-3", readout="membrane")
+    assert [layer.name for layer in measure_activity(net, [torch.rand(7, 4, 6)], steps=7, bins=7)] == ["layers.0.lif"]
+
+
 # ---- Curves
 
 
