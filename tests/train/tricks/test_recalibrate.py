@@ -121,13 +121,41 @@ def test_fused_kernels_come_to_the_same(monkeypatch, data, norm):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_dense_norms_are_measured_with_whole_delays_and_without_dropout():
-    net = build(
-        "9-8-3", delays=4, dense_norm=True, readout="membrane", spike_dropout=0.5, dropout=0.3,
+def dense_network(backend="auto"):
+    return build(
+        "9-8-3", delays=4, dense_norm=True, readout="membrane", spike_dropout=0.5, dropout=0.3, backend=backend,
         generator=torch.Generator().manual_seed(2),
     ).train()  # fmt: skip
+
+
+def rows_of_channels():
     values = torch.randint(0, 3, (SIZE, 12, 9), generator=torch.Generator().manual_seed(1))
-    samples = frames_from_dense(values, torch.arange(SIZE) % 3)
+    return frames_from_dense(values, torch.arange(SIZE) % 3)
+
+
+def test_fused_kernels_measure_dense_norms_alike(monkeypatch):
+    pytest.importorskip("triton")
+    from helpers.kernels import DEVICE
+
+    plain, net = dense_network("reference").to(DEVICE), dense_network().to(DEVICE)
+    samples = rows_of_channels().to(DEVICE)
+    recalibrate(plain, samples, 12, batch=6, seed=3)
+    calls = []
+
+    def forward(self, x):
+        calls.append(refused_network(self._blocks(), x.to(torch.uint8)))
+        return fused.run(self._blocks(), x.to(torch.uint8), None, recompute=False)[0]
+
+    monkeypatch.setattr(SpikingNetwork, "forward", forward)
+    recalibrate(net, samples, 12, batch=6, seed=3)
+    assert calls == [None, None]
+    for got, wanted in zip(net.layers, plain.layers, strict=True):
+        for kind in ("running_mean", "running_var"):
+            torch.testing.assert_close(getattr(got.norm, kind), getattr(wanted.norm, kind), rtol=1e-4, atol=1e-5)
+
+
+def test_dense_norms_are_measured_with_whole_delays_and_without_dropout():
+    net, samples = dense_network(), rows_of_channels()
     recalibrate(net, samples, 12, batch=6, seed=3)
     fed = [[] for _ in net.layers]
     net.eval()
