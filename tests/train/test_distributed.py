@@ -272,4 +272,4 @@ def test_several_processes_do_not_mix_samples(tmp_path):
     experiment = runs.write_event_experiment(tmp_path)
     ended = wait_all(start_ranks(2, arguments(experiment, tmp_path / "run"), tmp_path))
     assert all(each.code for each in ended)
-    assert "train.mix takes channels from samples of the whole batch, but 2 processes share it" in ended[0].err
+    assert "train.mix takes parts of any sample of the batch, but 2 processes share the batch" in ended[0].err

@@ -78,8 +78,8 @@ class TrainConfig(Config):
     time_shift: Annotated[Whole, Field(ge=0, le=100_000)] = 0
     """Events of a training sample are moved by up to so many time steps, to earlier or later."""
     mix: Rate = 0.0
-    """The largest share of channels that a training sample takes from another one; each draws a share from 0 to this.
-    The loss is mixed alike, so it must be `cross_entropy`.
+    """The largest share of its channels that a training sample of events takes from another one; from a camera it is a
+    rectangle of pixels. Each sample draws a share up to this. The loss is mixed alike, so it must be `cross_entropy`.
     """
     delay_soft: Annotated[Real, Field(ge=0, le=1)] = 0.75
     """The share of all iterations in which soft delays become narrower, from half of the longest delay on."""

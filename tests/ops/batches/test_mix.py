@@ -13,53 +13,72 @@ from bitspike.ops.dropout.reference import philox
 KEY = torch.tensor(0x1234_5678_9ABC)
 
 
-def counts(steps, batch, channels, device="cpu"):
+def counts(steps, batch, shape, device="cpu"):
     generator = torch.Generator().manual_seed(0)
-    return torch.randint(0, 256, (steps, batch, channels), dtype=torch.uint8, generator=generator).to(device)
+    return torch.randint(0, 256, (steps, batch, *shape), dtype=torch.uint8, generator=generator).to(device)
+
+
+def words(key, *counter):
+    return [int(word) for word in philox(tuple(torch.tensor(c) for c in counter), torch.tensor(key))]
 
 
 @given(st.integers(0, 2**62), st.sampled_from([0.0, 0.25, 0.9]), st.integers(1, 5))
 def test_channels_are_taken_as_the_docstring_says(key, mix, batch):
-    key = torch.tensor(key)
-
-    def word(*counter):
-        return int(philox(tuple(torch.tensor(c) for c in counter), key)[0])
-
-    found = taken(batch, 6, mix, key)
+    found = taken(batch, (6,), mix, torch.tensor(key))
     for b in range(batch):
-        share = (word(b, 0, 0, 4) & 0x7FFFFFFF) % (round(mix * 65536) + 1)
-        assert found[b].tolist() == [word(b, n, 0, 5) >> 16 < share for n in range(6)]
+        share = (words(key, b, 0, 0, 4)[0] & 0x7FFFFFFF) % (round(mix * 65536) + 1)
+        assert found[b].tolist() == [words(key, b, n, 0, 5)[0] >> 16 < share for n in range(6)]
+
+
+@given(st.integers(0, 2**62), st.sampled_from([0.0, 0.25, 0.81]), st.integers(1, 5))
+def test_rectangles_are_taken_as_the_docstring_says(key, mix, batch):
+    found = taken(batch, (2, 10, 20), mix, torch.tensor(key)).view(batch, 2, 10, 20)
+    for b in range(batch):
+        drawn = [word & 0x7FFFFFFF for word in words(key, b, 0, 0, 4)]
+        height, width = drawn[0] % (round(mix**0.5 * 10) + 1), drawn[1] % (round(mix**0.5 * 20) + 1)
+        top, left = drawn[2] % (10 - height + 1), drawn[3] % (20 - width + 1)
+        wanted = torch.zeros(2, 10, 20, dtype=torch.bool)
+        wanted[:, top : top + height, left : left + width] = True
+        assert found[b].equal(wanted)
 
 
 def test_shares_are_even_from_0_to_the_largest():
-    share = taken(4000, 1000, 0.3, KEY).double().mean(1)
+    share = taken(4000, (1000,), 0.3, KEY).double().mean(1)
     assert share.min() < 0.005
     assert 0.28 < share.max() < 0.35
     assert abs(share.mean() - 0.15) < 5e-3
     assert abs(share.std() - 0.3 / 12**0.5) < 5e-3
-    assert not taken(100, 50, 0.0, KEY).any()
+    assert not taken(100, (50,), 0.0, KEY).any()
 
 
-def test_a_sample_takes_channels_of_the_one_at_its_place_from_the_end():
-    x = counts(3, 5, 8)
-    mask = taken(5, 8, 0.9, KEY)
+def test_rectangles_are_as_large_as_the_share_and_everywhere():
+    found = taken(20_000, (8, 8), 0.25, KEY).view(-1, 8, 8).double()
+    assert found.mean((1, 2)).max() == 0.25
+    assert abs(found.mean((1, 2)).mean() - 0.25 / 4) < 2e-3
+    assert found.mean(0).min() > 0
+
+
+@pytest.mark.parametrize("shape", [(8,), (2, 4, 6), (4, 6)])
+def test_a_sample_takes_from_the_one_at_its_place_from_the_end(shape):
+    x = counts(3, 5, shape)
+    mask = taken(5, shape, 0.9, KEY).view(5, *shape)
     assert mask.any()
     found, share = mixed_counts(x, 0.9, KEY)
     for b in range(5):
-        for n in range(8):
-            assert found[:, b, n].equal(x[:, 4 - b if mask[b, n] else b, n])
-    assert share.equal(mask.float().sum(1) / 8)
+        assert found[:, b].equal(torch.where(mask[b], x[:, 4 - b], x[:, b]))
+    assert share.equal(mask.flatten(1).float().sum(1) / mask[0].numel())
     assert found[:, 2].equal(x[:, 2])  # the middle one is its own other
 
 
 @pytest.mark.usefixtures("poisoned")
-@pytest.mark.parametrize(("steps", "batch", "channels"), [(17, 5, 7), (3, 4, 64), (20, 1, 1), (2, 3, 1100), (4, 0, 3)])
-def test_the_kernel_is_the_definition(steps, batch, channels):
+@pytest.mark.parametrize("shape", [(7,), (64,), (1,), (1100,), (2, 5, 7), (2, 24, 30), (3, 4)])
+@pytest.mark.parametrize(("steps", "batch"), [(17, 5), (2, 0)])
+def test_the_kernel_is_the_definition(steps, batch, shape):
     pytest.importorskip("triton")
     from bitspike.ops.batches import triton
     from helpers.kernels import DEVICE
 
-    x = counts(steps, batch, channels, DEVICE)
+    x = counts(steps, batch, shape, DEVICE)
     ours, theirs = (mix(x, 0.6, KEY.to(DEVICE)) for mix in (triton.mixed_counts, mixed_counts))
     assert ours[0].equal(theirs[0])
     assert ours[1].equal(theirs[1])

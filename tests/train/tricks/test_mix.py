@@ -29,7 +29,7 @@ def test_inputs_and_labels_are_mixed_alike():
 
 
 def test_several_processes_are_refused():
-    with pytest.raises(ValueError, match=r"train.mix .* but 2 processes share it; train in one process"):
+    with pytest.raises(ValueError, match=r"train.mix .* but 2 processes share the batch; train in one process"):
         MixSamples(Setup(build("9-4"), FRAMES, CONFIG, 0, 1, processes=2))
 
 
@@ -37,8 +37,8 @@ def refusal(samples):
     return MixSamples.refusal(CONFIG, build("9-4"), samples, "Toys")
 
 
-def test_only_rows_of_channels_are_mixed():
+def test_only_events_are_mixed():
     assert refusal(FRAMES) is None
-    pixels = frames_from_dense(dense(6, 4, (1, 3, 3)), torch.zeros(6))
-    for samples in (pixels, Images(torch.rand(3, 1, 3, 3), torch.zeros(3))):
-        assert refusal(samples).startswith("train.mix is for events of a row of channels, but a sample of Toys has")
+    assert refusal(frames_from_dense(dense(6, 4, (1, 3, 3)), torch.zeros(6))) is None
+    images = Images(torch.rand(3, 1, 3, 3), torch.zeros(3))
+    assert refusal(images) == "train.mix belongs to events, but Toys holds none; set it to 0"

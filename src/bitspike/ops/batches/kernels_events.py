@@ -16,7 +16,7 @@ ENTRY_PLACE = tl.constexpr(_event_jitter.ENTRY_PLACE)
 ENTRIES = tl.constexpr(_event_jitter.ENTRIES)
 ONE = tl.constexpr(_event_jitter.ONE)
 MOST = tl.constexpr(_event_jitter.MOST)
-SHARE_PLACE = tl.constexpr(_mix.SHARE_PLACE)
+SAMPLE_PLACE = tl.constexpr(_mix.SAMPLE_PLACE)
 CHANNEL_PLACE = tl.constexpr(_mix.CHANNEL_PLACE)
 
 
@@ -67,7 +67,8 @@ def _bytes_kernel(sums, out, total, BLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["T", "batch"])
 def _mixed_kernel(
     counts, out, shares, key, T, batch,
-    N: tl.constexpr, MOST_SHARE: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
+    SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, FLAT: tl.constexpr,
+    SHARE: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[t, b, n] = counts[t, B - 1 - b, n] where `taken` says so, else counts[t, b, n]; shares[b] of them are taken.
 
@@ -75,21 +76,28 @@ def _mixed_kernel(
     """
     b = tl.program_id(0)
     seed = tl.load(key)
-    stride = tl.cast(batch, tl.int64) * N
+    stride = tl.cast(batch, tl.int64) * SIZE
     total = tl.zeros([BLOCK], tl.int32)
-    for begin in range(0, N, BLOCK):
+    for begin in range(0, SIZE, BLOCK):
         n = begin + tl.arange(0, BLOCK)
         row = n * 0 + b
-        drawn, _, _, _ = tl.philox(seed, row, n * 0, n * 0, n * 0 + SHARE_PLACE, ROUNDS)
-        word, _, _, _ = tl.philox(seed, row, n, n * 0, n * 0 + CHANNEL_PLACE, ROUNDS)
-        share = _positive(drawn) % (MOST_SHARE + 1)
-        take = (n < N) & (((word.to(tl.int32, bitcast=True) >> 16) & 0xFFFF) < share)
+        # every place draws the sample's numbers, because philox needs blocks
+        w0, w1, w2, w3 = tl.philox(seed, row, n * 0, n * 0, n * 0 + SAMPLE_PLACE, ROUNDS)
+        if FLAT:
+            word, _, _, _ = tl.philox(seed, row, n, n * 0, n * 0 + CHANNEL_PLACE, ROUNDS)
+            take = ((word.to(tl.int32, bitcast=True) >> 16) & 0xFFFF) < _positive(w0) % (SHARE + 1)
+        else:
+            x, y = n % WIDTH, n // WIDTH % HEIGHT
+            tall, broad = _positive(w0) % (HIGH + 1), _positive(w1) % (WIDE + 1)
+            top, left = _positive(w2) % (HEIGHT - tall + 1), _positive(w3) % (WIDTH - broad + 1)
+            take = (y >= top) & (y < top + tall) & (x >= left) & (x < left + broad)
+        take = take & (n < SIZE)
         total += take.to(tl.int32)
-        source = tl.where(take, batch - 1 - b, b) * N + n
+        source = tl.where(take, batch - 1 - b, b).to(tl.int64) * SIZE + n
         for k in range(STEPS):
             t = tl.program_id(1) * STEPS + k
-            held = (n < N) & (t < T)
+            held = (n < SIZE) & (t < T)
             value = tl.load(counts + t * stride + source, mask=held, other=0)
-            tl.store(out + t * stride + b * N + n, value, mask=held)
+            tl.store(out + t * stride + tl.cast(b, tl.int64) * SIZE + n, value, mask=held)
     if tl.program_id(1) == 0:
-        tl.store(shares + b, tl.div_rn(tl.sum(total, axis=0).to(tl.float32), N * 1.0))
+        tl.store(shares + b, tl.div_rn(tl.sum(total, axis=0).to(tl.float32), SIZE * 1.0))

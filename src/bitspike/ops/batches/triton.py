@@ -9,7 +9,7 @@ from triton import next_power_of_2
 from bitspike.ops.batches import kernels, kernels_events
 from bitspike.ops.batches.event_jitter import EventJitter, sensor
 from bitspike.ops.batches.jitter import Jitter, levels
-from bitspike.ops.batches.mix import most
+from bitspike.ops.batches.mix import largest_share, largest_sides
 from bitspike.ops.launch import at_once, on
 from bitspike.ops.product.geometry import padded
 
@@ -110,13 +110,15 @@ def jittered_counts(
 def mixed_counts(counts: Tensor, mix: float, key: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the definition in mix.py returns, bit for bit."""
     counts = counts.contiguous()
-    steps, batch, channels = counts.shape
+    steps, batch, shape = counts.shape[0], counts.shape[1], tuple(counts.shape[2:])
+    size, (height, width), (high, wide) = torch.Size(shape).numel(), sensor(shape), largest_sides(mix, shape)
     out = torch.empty_like(counts)
     shares = torch.empty(batch, dtype=torch.float32, device=counts.device)
     if batch:
         with on(counts):
             kernels_events._mixed_kernel[(batch, -(-steps // _STEPS))](
                 counts, out, shares, key, steps, batch,
-                N=channels, MOST_SHARE=most(mix), STEPS=_STEPS, BLOCK=min(next_power_of_2(channels), 1024),
+                SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
+                SHARE=largest_share(mix), HIGH=high, WIDE=wide, STEPS=_STEPS, BLOCK=min(next_power_of_2(size), 1024),
             )  # fmt: skip
     return out, shares

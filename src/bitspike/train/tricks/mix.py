@@ -1,4 +1,4 @@
-"""A trick that mixes training samples: each takes some channels, and a share of the loss, from another one."""
+"""A trick that mixes training samples: each takes a part, and that share of the loss, from another one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from bitspike.train.tricks.trick import Fetch, Setup, Trick
 
 
 class MixSamples(Trick):
-    """`train.mix` is the largest share of channels that a sample takes from another sample of its batch.
+    """`train.mix` is the largest share of its places that a sample takes from another sample of its batch.
 
-    The other of sample b in a batch of B is sample B - 1 - b. The loss takes both classes as the share of channels
-    says; a sample is right if its own class is found. It is for events of a row of channels, and for one process.
+    From a row of channels it takes any channels, from a camera a rectangle of pixels. The other of sample b in a batch
+    of B is sample B - 1 - b. The loss takes both classes as the share says; a sample is right if its own class is
+    found. It is for events, and for one process.
     """
 
     name = "mix"
@@ -26,16 +27,16 @@ class MixSamples(Trick):
         super().__init__(setup)
         if setup.processes > 1:
             raise ValueError(
-                f"train.mix takes channels from samples of the whole batch, but {setup.processes} processes share it; "
+                f"train.mix takes parts of any sample of the batch, but {setup.processes} processes share the batch; "
                 "train in one process, or set it to 0"
             )
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
-        """Return a refusal for samples that are not events of a row of channels."""
-        if not isinstance(samples, Images) and len(samples.shape) == 1:
-            return None
-        return f"train.mix is for events of a row of channels, but a sample of {title} has another form; set it to 0"
+        """Return a refusal for samples that are not events."""
+        return (
+            f"train.mix belongs to events, but {title} holds none; set it to 0" if isinstance(samples, Images) else None
+        )
 
     def batch(self, fetch: Fetch, rows: Tensor, *, first_row: int, key: Tensor) -> tuple[Tensor, Labels]:
         """Return the samples `rows`, mixed; on a GPU one kernel does it."""
