@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax, build
+from bitspike.data import Dataset, Images
 from bitspike.data.catalog import lookup
 from bitspike.experiments.assembly import build_network, differences
 from bitspike.experiments.presets import TASKS, VARIANTS, preset, preset_names, preset_or_file
 from bitspike.experiments.schema import NetConfig, Rise, as_toml, experiment
+from bitspike.experiments.summaries import unlike_preset
 from bitspike.nn import StepBatchNorm2d
 
 STATIC = "16Conv5-AP2-64Conv5-AP2-1024Dense10"
@@ -441,6 +443,17 @@ def test_small_camera_sets_fit_their_networks_and_schedules(task, shape, samples
     iterations = math.ceil(samples * (1 - spec.data.validation_share) / spec.train.batch)
     assert spec.train.half_period == 10 * iterations
     assert spec.data.steps * spec.data.bin_ms == pytest.approx(covered_ms, rel=1e-4)
+
+
+def test_the_only_files_of_a_set_are_those_that_its_presets_mean():
+    samples = Images(torch.zeros(2, 1, 1, 1), torch.arange(2))
+
+    def remarks(name, edition):
+        return unlike_preset(preset(name), Dataset("some", "Some", 2, samples, samples, edition=edition))
+
+    assert remarks("dvs-sign/fixed", "simulated from video") == []
+    assert remarks("shd/fixed", "published") == []
+    assert remarks("shd/fixed", "regenerated") == ["the data is Some (regenerated)"]
 
 
 def test_quick_is_our_best_cut_down():

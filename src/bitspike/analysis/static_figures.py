@@ -176,22 +176,14 @@ def _descent(axes: Axes, group: Group) -> None:
     if descent is None:
         return
     color, other = COLORS["annealed"], "#333333"
-    for steps, losses in zip(descent.steps, descent.losses, strict=True):
-        axes.plot(steps, losses, color=color, linewidth=0.5, alpha=0.35)
-    middle = middle_curve(descent.losses)
-    axes.plot(descent.steps[0][: len(middle)], middle, color=color, linewidth=2.0)
-    for other_cell in descent.beside:
-        for steps, losses in zip(other_cell.steps, other_cell.losses, strict=True):
-            axes.plot(steps, losses, color=COLORS[other_cell.name], linewidth=0.5, alpha=0.35)
-        if median := middle_curve(other_cell.losses):
-            axes.plot(
-                other_cell.steps[0][: len(median)],
-                median,
-                color=COLORS[other_cell.name],
-                linewidth=2.0,
-                label=other_cell.name,
-            )
-            axes.legend(fontsize=7, framealpha=0.8)
+    for cell in (Losses("annealed", descent.steps, descent.losses), *descent.beside):
+        for steps, losses in zip(cell.steps, cell.losses, strict=True):
+            axes.plot(steps, losses, color=COLORS[cell.name], linewidth=0.5, alpha=0.35)
+        middle = middle_curve(cell.losses)
+        at = cell.steps[0][: len(middle)] if middle else []
+        axes.plot(at, middle, color=COLORS[cell.name], linewidth=2.0, label=cell.name)
+    if descent.beside:
+        axes.legend(fontsize=7, loc="lower left", framealpha=0.8)
     axes.set_xscale("log")
     axes.set_xlabel("iteration", fontsize=8)
     axes.set_ylabel("training loss of the epoch", fontsize=8, color=color)

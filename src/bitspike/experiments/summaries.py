@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bitspike.data.catalog import drawn_from_seed
+from bitspike.data.catalog import drawn_from_seed, usual_edition
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences, held_out_groups
 from bitspike.experiments.presets import preset, preset_names
@@ -119,10 +119,9 @@ def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
     """List the differences from the preset of the experiment's name; with any, the result is not the preset's."""
     if spec.name not in preset_names():
         return []
-    own_files = (
-        [] if dataset.edition in ("published", "built in") else [f"the data is {dataset.title} ({dataset.edition})"]
-    )
-    return own_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
+    meant = dataset.edition in ("published", "built in") or dataset.edition == usual_edition(spec.data.name)
+    other_files = [] if meant else [f"the data is {dataset.title} ({dataset.edition})"]
+    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
 
 
 def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], options: RunOptions) -> dict[str, Any]:
