@@ -39,11 +39,10 @@ def parameter_groups(net: nn.Module, config: TrainConfig) -> list[ParameterGroup
     for kind in own:
         if kind not in kinds.values():
             raise ValueError(f"train.rates.{kind}: the network has {_NONE_OF[kind]}; leave it out")
-    rates: dict[str | None, float] = {None: config.lr, **own}
     weights = {id(module.weight) for module in net.modules() if isinstance(module, WEIGHTED)}
     groups = []
-    for rate_of, lr in rates.items():
-        members = [p for p in net.parameters() if (kinds[id(p)] if kinds.get(id(p)) in own else None) == rate_of]
+    for kind, lr in (("", config.lr), *own.items()):
+        members = [p for p in net.parameters() if kind == (kinds[id(p)] if kinds.get(id(p)) in own else "")]
         if config.optimizer != "adamw":
             groups.append(ParameterGroup(members, lr))
             continue

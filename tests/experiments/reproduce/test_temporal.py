@@ -1,6 +1,7 @@
 """`bitspike reproduce temporal` on a handful of recordings: its cells, dead neurons over time, and no DVS128."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -270,6 +271,23 @@ def test_once_more_trains_nothing(there):
     assert result.exit_code == 0, result.output
     assert {path: path.stat().st_mtime_ns for path in files} == files
     assert json.loads(result.stdout) == read(there, "summary.json")
+
+
+def test_cells_brought_back_without_weights_and_checkpoints_are_complete(there, tmp_path):
+    """A cell that was cut off begins anew; all others are reported as they are."""
+    out = shutil.copytree(there, tmp_path / "out", ignore=shutil.ignore_patterns("*.safetensors", "last.ckpt"))
+    command = [*COMMAND, *ROWS, "--out", str(out), "--json"]
+    whole = json.loads(CliRunner().invoke(app, command).stdout)
+    assert whole["cells"] == read(there, "summary.json")["cells"]
+    cut_off = out / "holdout/shd/annealed"
+    for path in (cut_off / "trial-1/summary.json", cut_off / "summary.json"):
+        path.unlink()
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    again = json.loads(result.stdout)["cells"]["holdout"]["shd"]["annealed"]
+    assert again["accuracies"] == whole["cells"]["holdout"]["shd"]["annealed"]["accuracies"]
+    assert (cut_off / "trial-1/best.safetensors").is_file()
+    assert not (cut_off / "trial-0/best.safetensors").exists()
 
 
 def test_all_runs_every_result_with_its_folder(monkeypatch, tmp_path):

@@ -143,7 +143,6 @@ def test_float32_on_the_cpu_runs_in_c_and_all_else_does_not(monkeypatch):
     [
         ("c", torch.zeros(4, 2, 3, dtype=torch.float64), "the numbers are torch.float64, not float32"),
         ("c", torch.zeros(4, 2, 3, device="meta"), "the spikes are on meta"),
-        ("triton", torch.zeros(4, 2, 3), "there is no such kernel"),
     ],
 )
 def test_a_backend_that_cannot_says_why(backend, spikes, says, width):

@@ -4,6 +4,7 @@
 - `reference.py`: the definition: the taps, the shift by whole steps and the sum over taps.
 - `torch.py`: the same as products of matrices, on any device and for any dtype.
 - `c.py`, `delay.c`: on the CPU, float32.
+- `triton.py`, `kernels.py`: on a GPU, float32; fused networks use parts of them.
 """
 
 from bitspike.ops.delay.op import delay

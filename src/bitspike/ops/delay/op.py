@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from bitspike.ops import checks
-from bitspike.ops.available import transformed
+from bitspike.ops.available import no_fused_kernels, transformed
+from bitspike.ops.checks import is_ordinary
 from bitspike.ops.delay import c as delay_c
 from bitspike.ops.delay import reference
 from bitspike.ops.delay import torch as delay_torch
@@ -65,13 +66,22 @@ def delay(
     if width is None:
         whole = delays.detach().round().long().clamp(max=reach)
         past = None if past is None else past.to(spikes.dtype)
-        if _backend(backend, spikes) == "c":
+        name = _backend(backend, spikes, longest)
+        if name == "c":
             return delay_c.shifted(spikes, whole, past, reach)
+        if name == "triton":
+            from bitspike.ops.delay import triton as delay_triton
+
+            return delay_triton.shifted(spikes, whole, past)
         return reference.shifted(spikes, whole, _present(past, reach, spikes))
     width = _checked_width(width, spikes.device)
     wide = spikes.to(torch.promote_types(torch.promote_types(spikes.dtype, delays.dtype), torch.float32))
     past = None if past is None else past.to(wide.dtype)
-    name = _backend(backend, wide)
+    name = _backend(backend, wide, longest, width)
+    if name == "triton":
+        from bitspike.ops.delay import triton as delay_triton
+
+        return delay_triton.filtered(wide, delays.float(), longest, width, past).to(spikes.dtype)
     # Autocast would round the weights.
     with torch.autocast(spikes.device.type, enabled=False):
         weights = reference.taps(delays.to(wide.dtype), longest, width)[:, : reach + 1]
@@ -86,19 +96,36 @@ def _present(past: Tensor | None, reach: int, spikes: Tensor) -> Tensor:
     return spikes.new_zeros((reach, *spikes.shape[1:])) if past is None else past
 
 
-def _backend(name: str, spikes: Tensor) -> str:
+def _no_triton(spikes: Tensor, longest: int, width: float | Tensor | None) -> str | None:
+    """Return why these spikes cannot be delayed in Triton; None if they can."""
+    if reason := no_fused_kernels(spikes.device):
+        return reason
+    if not is_ordinary(spikes, spikes.shape, spikes.device) or spikes.numel() == 0:
+        return f"the spikes are {spikes.dtype}, not float32, or empty"
+    if isinstance(width, Tensor) and width.requires_grad:
+        return "the width requires a gradient"
+    from bitspike.ops.delay.triton import LONGEST
+
+    return None if longest <= LONGEST else f"delays are up to {longest} steps, more than {LONGEST}"
+
+
+def _backend(name: str, spikes: Tensor, longest: int, width: float | Tensor | None = None) -> str:
     """Return the backend to use: the one asked for, or the fastest that applies."""
     if name == "auto":
         forced = os.environ.get("BITSPIKE_BACKEND") or "auto"
         if forced == "reference" or transformed():
             return "reference"
+        if spikes.is_cuda and _no_triton(spikes, longest, width) is None:
+            return "triton"
         return "c" if forced in ("auto", "c") and delay_c.refusal(spikes) is None else "torch"
     if name != "reference" and transformed():
         raise ValueError(
             f"delay: backend {name!r} cannot run within a transform of torch.func (grad, vmap, jvp, ...); "
             "use 'reference' or 'auto'"
         )
-    reason = {"c": delay_c.refusal(spikes), "triton": "there is no such kernel"}.get(name)
+    reason = None
+    if name in ("c", "triton"):
+        reason = delay_c.refusal(spikes) if name == "c" else _no_triton(spikes, longest, width)
     if reason is not None:
         raise ValueError(f"delay: backend {name!r} cannot run this call: {reason}; use 'auto'")
     return name

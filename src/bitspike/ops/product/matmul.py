@@ -1,6 +1,7 @@
-"""Dense layers on event counts as one matrix product of the GPU's own library: bfloat16 in, float32 out, exact.
+"""Dense layers on event counts or filtered spikes as one matrix product of the GPU's own library.
 
-Counts to 255 and signs are exact in bfloat16, and so are float32 sums below 2**24.
+Factors are bfloat16 and sums float32. Counts to 255 and signs are exact in bfloat16, and so are float32 sums of them
+below 2**24; delayed spikes that are weighted sums round to bfloat16.
 """
 
 from __future__ import annotations
@@ -42,8 +43,14 @@ def _mm(a: Tensor, b: Tensor) -> Tensor:
 
 
 def product(rows: Tensor, matrix: Tensor) -> Tensor:
-    """rows @ matrix.T, `[T * B, N padded]` float32, exact."""
+    """rows @ matrix.T, `[T * B, N padded]` float32, exact for whole numbers."""
     return _mm(rows, matrix.T)
+
+
+def source_grad(grad: Tensor, matrix: Tensor) -> Tensor:
+    """grad @ matrix, the gradient of rows `[T * B, K padded]`, from that of the current `[T * B, <= N padded]`."""
+    matrix = matrix[: grad.shape[1]]
+    return torch.mm(grad, matrix) if grad.is_cuda else grad @ matrix.to(grad.dtype)
 
 
 def weight_grad(grad: Tensor, rows: Tensor, weight: Tensor, clip: float | None) -> Tensor:

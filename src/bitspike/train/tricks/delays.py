@@ -39,7 +39,7 @@ class SharpenDelays(Trick):
     @torch.no_grad()
     def after_update(self) -> None:
         """Clamp the delays."""
-        delays = [delay.delays for delay in self.delays]
+        delays: list[Tensor] = [delay.delays for delay in self.delays]
         torch._foreach_clamp_min_(delays, 0.0)
         torch._foreach_clamp_max_(delays, [float(delay.longest) for delay in self.delays])
 
