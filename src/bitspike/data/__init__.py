@@ -6,7 +6,7 @@ __all__ = [
     "Dataset",
     "Frames",
     "Images",
-    "Recording",
+    "Sound",
     "Spikes",
     "encode_speech",
     "latency",
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
     from bitspike.data.speech.cochlea import Spikes, encode_speech
-    from bitspike.data.speech.wav import Recording, read_wav
+    from bitspike.data.speech.sound import Sound
+    from bitspike.data.speech.wav import read_wav
 else:
     from bitspike._lazy import lazy
 
@@ -35,7 +36,8 @@ else:
             "bitspike.data.indexing": ["time_first"],
             "bitspike.data.samples": ["Dataset", "Frames", "Images"],
             "bitspike.data.speech.cochlea": ["Spikes", "encode_speech"],
-            "bitspike.data.speech.wav": ["Recording", "read_wav"],
+            "bitspike.data.speech.sound": ["Sound"],
+            "bitspike.data.speech.wav": ["read_wav"],
         },
     )
 

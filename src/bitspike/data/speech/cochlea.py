@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from bitspike.data.speech.wav import Recording
+    from bitspike.data.speech.sound import Sound
 
 LOUDNESS = 0.3  # root mean square that every recording is brought to
 BLOCK = 2**21  # numbers of the membrane that are held at once
@@ -25,7 +25,15 @@ BLOCK = 2**21  # numbers of the membrane that are held at once
 
 @dataclass(frozen=True, slots=True)
 class Spikes:
-    """Spikes in the order of time: `t [E]` int64 microseconds, and `unit [E]` uint16, 0 (high) to 699 (low)."""
+    """Spikes in the order of time: `t [E]` int64 microseconds, and `unit [E]` uint16, 0 (high) to 699 (low).
+
+    Examples:
+        >>> import numpy as np
+        >>> from bitspike.data import Spikes
+        >>> spikes = Spikes(np.array([0, 1500]), np.array([3, 699], dtype=np.uint16), seconds=0.5)
+        >>> len(spikes)
+        2
+    """
 
     t: NDArray[np.int64]
     unit: NDArray[np.uint16]
@@ -35,26 +43,25 @@ class Spikes:
         return len(self.t)
 
 
-def encode_speech(recording: Recording, *, seed: int = 0, progress: Progress = silent) -> Spikes:
-    """Return the spikes of 700 units that a recording causes; `seed` draws which nerve fibres fire.
+def encode_speech(sound: Sound, *, seed: int = 0, progress: Progress = silent) -> Spikes:
+    """Return the spikes of 700 units that a sound causes; `seed` draws which nerve fibres fire.
 
-    The recording is brought to 48 kHz and to one loudness, and faded in and out over its whole length. The same
-    recording and seed give the same spikes. Times are those of steps of 1/24 ms.
+    The sound is brought to 48 kHz and to one loudness, and faded in and out over its whole length. The same sound and
+    seed give the same spikes. Times are those of steps of 1/24 ms.
 
     Examples:
         >>> import numpy as np
-        >>> from bitspike.data import Recording, encode_speech
-        >>> tone = Recording(np.sin(2 * np.pi * 440 * np.arange(2400) / 24000), rate=24000)
+        >>> from bitspike.data import Sound, encode_speech
+        >>> tone = Sound(np.sin(2 * np.pi * 440 * np.arange(2400) / 24000), rate=24000)
         >>> spikes = encode_speech(tone, seed=1)
         >>> bool(spikes.t.max() <= 100_000), 500 < int(np.median(spikes.unit)) < 540
         (True, True)
     """
-    sound = prepared(torch.from_numpy(recording.samples), recording.rate)
-    found = list(_fired(sound, seed, progress))
+    found = list(_fired(prepared(torch.from_numpy(sound.samples), sound.rate), seed, progress))
     step, unit = (torch.cat(parts) for parts in zip(*found, strict=True))
     order = torch.argsort(step * MEMBRANE.units + unit)
     t = (step[order].double() * (1e6 / (RATE // 2))).round().long()
-    return Spikes(t.numpy(), unit[order].to(torch.int32).numpy().astype("uint16"), recording.seconds)
+    return Spikes(t.numpy(), unit[order].to(torch.int32).numpy().astype("uint16"), sound.seconds)
 
 
 def prepared(samples: Tensor, rate: int) -> Tensor:

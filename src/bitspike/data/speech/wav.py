@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from bitspike.data.array_files import Refused, read_up_to, readable
+from bitspike.data.speech.sound import Sound
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,28 +24,6 @@ UNKNOWN_LENGTH = 0x7FFFF000
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """A recording: `samples [N]` float64 with mean 0, so many a second; `channels` says how many were mixed.
-
-    Examples:
-        >>> import numpy as np
-        >>> from bitspike.data import Recording
-        >>> tone = Recording(np.sin(np.arange(16000) / 10), rate=16000)
-        >>> tone.seconds
-        1.0
-    """
-
-    samples: NDArray[np.float64]
-    rate: int
-    channels: int = 1
-
-    @property
-    def seconds(self) -> float:
-        """The length."""
-        return len(self.samples) / self.rate
-
-
-@dataclass(frozen=True, slots=True)
 class _Format:
     """The format chunk: what one sample is."""
 
@@ -55,7 +34,7 @@ class _Format:
     bits: int
 
 
-def read_wav(path: str | Path) -> Recording:
+def read_wav(path: str | Path) -> Sound:
     r"""Read a WAV file; several channels are mixed to one, and the mean is taken away.
 
     Samples have 8, 16, 24 or 32 bits, or are floating point. A recording lasts 10 ms to 60 s, and is not silent.
@@ -133,7 +112,7 @@ def _samples(stream: IO[bytes], form: _Format, size: int) -> bytearray:
     return data
 
 
-def _recording(form: _Format, data: bytearray) -> Recording:
+def _recording(form: _Format, data: bytearray) -> Sound:
     import numpy as np
 
     frames = len(data) // form.frame
@@ -147,7 +126,7 @@ def _recording(form: _Format, data: bytearray) -> Recording:
     mixed -= mixed.mean()
     if not np.abs(mixed).max() > 1e-9 * max(1.0, np.abs(values).max()):
         raise Refused("is silent: all samples are the same" + (", or cancel" if form.channels > 1 else ""))
-    return Recording(mixed, form.rate, form.channels)
+    return Sound(mixed, form.rate, form.channels)
 
 
 def _numbers(data: NDArray[np.uint8], form: _Format) -> NDArray[Any]:
