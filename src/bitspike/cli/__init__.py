@@ -6,7 +6,16 @@ import os
 import sys
 
 from bitspike._lazy import TRAIN, needs
-from bitspike.cli import bench, data, evaluate, preset, reproduce, train  # noqa: F401  (each adds its commands)
+from bitspike.cli import (  # noqa: F401  (each adds its commands)
+    bench,
+    data,
+    encode,
+    evaluate,
+    predict,
+    preset,
+    reproduce,
+    train,
+)
 from bitspike.cli.app import app
 from bitspike.cli.console import say
 

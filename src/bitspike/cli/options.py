@@ -29,3 +29,15 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="key=value in place of any field of the experiment, such as train.lr=1e-3; repeatable."),
 ]
+
+SpikeSeed = Annotated[
+    int,
+    typer.Option("--seed", min=0, max=2**32 - 1, help="Draws which nerve fibres fire: the same seed, the same spikes."),
+]
+
+Trim = Annotated[
+    bool,
+    typer.Option(
+        help="Cut silence before and after the word, as in the Heidelberg Digits; else take the recording as it is."
+    ),
+]

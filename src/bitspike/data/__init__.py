@@ -1,8 +1,20 @@
-"""Datasets by name, and encoders."""
+"""Datasets by name, encoders, and speech as spikes."""
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Dataset", "Frames", "Images", "latency", "load", "poisson", "time_first"]
+__all__ = [
+    "Dataset",
+    "Frames",
+    "Images",
+    "Sound",
+    "Spikes",
+    "encode_speech",
+    "latency",
+    "load",
+    "poisson",
+    "read_wav",
+    "time_first",
+]
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -11,6 +23,9 @@ if TYPE_CHECKING:
     from bitspike.data.indexing import time_first
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
+    from bitspike.data.speech.cochlea import Spikes, encode_speech
+    from bitspike.data.speech.sound import Sound
+    from bitspike.data.speech.wav import read_wav
 else:
     from bitspike._lazy import lazy
 
@@ -20,6 +35,9 @@ else:
             "bitspike.data.encoders": ["latency", "poisson"],
             "bitspike.data.indexing": ["time_first"],
             "bitspike.data.samples": ["Dataset", "Frames", "Images"],
+            "bitspike.data.speech.cochlea": ["Spikes", "encode_speech"],
+            "bitspike.data.speech.sound": ["Sound"],
+            "bitspike.data.speech.wav": ["read_wav"],
         },
     )
 

@@ -139,6 +139,14 @@ def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Bi
     )
 
 
+def binning_of(config: DataConfig) -> Binning:
+    """Return how a new sample is binned to be like the test samples of `config`, which must be events."""
+    source = None if config.file is not None else lookup(str(config.name), CATALOG).source
+    if source is not None and not isinstance(source, EventSource):
+        raise ValueError(f"data: {config.name} has no events, so that nothing is binned")
+    return _binning(config, source, "test")
+
+
 def _refuse(config: DataConfig, fields: Sequence[str], because: str) -> None:
     for field in fields:
         if getattr(config, field) is not None:

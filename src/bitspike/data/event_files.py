@@ -91,11 +91,13 @@ def read_event_file(
     time_unit: Literal["s", "ms", "us"] | None = None,
     sensor: tuple[int, ...] | None = None,
     limit: int = LIMIT,
+    from_first: bool = True,
 ) -> Events:
     """Read events: `t` in `time_unit` (or `t_us`), `x`, perhaps `y` and `p`, `offsets [N+1]` and `labels [N]`.
 
     Without `sensor` the largest coordinates give its size, which is too small if no event touched its border. Each
-    sample is sorted by time and its time starts at its first event. `p` may be 0 and 1, -1 and 1, or truth values.
+    sample is sorted by time, and unless `from_first` is False its time starts at its first event. `p` may be 0 and 1,
+    -1 and 1, or truth values.
     """
     with open_arrays(path, limit) as arrays:
         name, unit = _time(path, arrays, time_unit)
@@ -110,8 +112,14 @@ def read_event_file(
         groups = _groups(path, arrays, len(labels))
     sensor = _sensor(path, columns, sensor)
     _sort_samples(t, columns, offsets)
+<<<<<<< HEAD
     _start_at_zero(t, offsets)
     return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
+=======
+    if from_first:
+        _start_at_zero(t, offsets)
+    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor)
+>>>>>>> voice
 
 
 # ---- Columns

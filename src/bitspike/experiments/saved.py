@@ -68,15 +68,15 @@ def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> Spiking
         torch.Size([50, 2, 10])
     """
     run = best_trial(Path(path))
-    return _load(run, _made_with(run), torch.device(device))
+    return load_network(run, made_with(run), torch.device(device))
 
 
-def _made_with(run: Path) -> Experiment:
+def made_with(run: Path) -> Experiment:
     """Return the experiment of a run that was made; what only training used may have been removed since."""
     return read_experiment(run / "experiment.toml", drop_removed=True)
 
 
-def _load(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
+def load_network(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
     """Return the network of a run; allocate its weights only after the file is known to hold them."""
     weights = RunFolder(run).best
     info = weights_info(weights)
@@ -128,8 +128,8 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
     `steps` is how long static inputs are shown, if not as long as in training.
     """
     run = best_trial(path)
-    spec = _made_with(run)
-    net = _load(run, spec, options.device)
+    spec = made_with(run)
+    net = load_network(run, spec, options.device)
     data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
     parts = splits(spec, data)
     if split not in parts:

@@ -59,7 +59,7 @@ def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.
             require_device(name, value, device)
         tensor = value.to(device=device, dtype=dtype)
     elif isinstance(value, Real) and not isinstance(value, bool):
-        tensor = torch.tensor(float(value), dtype=dtype, device=device)
+        tensor = torch.full((), float(value), dtype=dtype, device=device)  # a copy from the host would break a graph
     else:
         raise TypeError(f"lif: {name} must be a number or a tensor, but is a {type(value).__name__}")
     try:

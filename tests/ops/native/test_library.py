@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 import bitspike.ops
-from bitspike.nn import block  # noqa: F401 (imports every op with C code)
+from bitspike.nn import block  # noqa: F401 (imports every op with C code that networks have)
+from bitspike.ops.cochlea import c  # noqa: F401
 from bitspike.ops.native import library
 
 OPS = Path(bitspike.ops.__file__).parent

@@ -1,0 +1,105 @@
+"""The command `bitspike predict`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bitspike.cli.app import app
+from bitspike.cli.console import bars, echo, echo_json, say
+from bitspike.cli.options import AsJson, Device, SpikeSeed, Trim
+from bitspike.cli.process import tune_process
+
+if TYPE_CHECKING:
+    from bitspike.experiments.speech import Heard, Prediction, SpeechNetwork
+
+
+@app.command()
+def predict(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run on spoken digits (shd), or of trials.")
+    ],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Recordings (WAV), or files of bitspike encode.")
+    ],
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the spikes of the cochlea and of each layer into this PNG file.")
+    ] = None,
+    seed: SpikeSeed = 0,
+    trim: Trim = True,
+    device: Device = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Say which digit is spoken in each recording, with the network's confidence."""
+    tune_process()
+    from bitspike.experiments.assembly import pick_device
+    from bitspike.experiments.speech import SpeechNetwork, hear
+
+    network = SpeechNetwork(run, pick_device(device))
+    with bars() as begin:
+        heard = hear(files, seed=seed, trim=trim, progress=begin)
+    found = network.predict(heard)
+    for note in heard.notes:
+        say(f"note: {note}")
+    for each in found:
+        if each.missed > 0.05:
+            say(f"note: {each.name}: {each.missed:.0%} of the spikes come after the network's {_end(network):g} ms")
+    if figure is not None:
+        _draw(network, heard, found, figure)
+    if as_json:
+        echo_json({"run": str(network.run), "seed": seed, "trim": trim, "recordings": [_plain(each) for each in found]})
+        return
+    width = max(len(each.name) for each in found)
+    for each in found:
+        echo(f"{each.name:<{width}}  {_line(each)}")
+    if figure is not None:
+        echo(f"figure: {figure}")
+
+
+def _end(network: SpeechNetwork) -> float:
+    return network.binning.end_us / 1000
+
+
+def _line(prediction: Prediction) -> str:
+    """Return the answer with its confidence, and the next best."""
+    from bitspike.experiments.speech import class_name
+
+    if prediction.label is None:
+        return "no answer: no output fired, or all alike"
+    classes = len(prediction.confidence)
+    first, *others = sorted(range(classes), key=lambda label: -prediction.confidence[label])
+    shown = [f"{class_name(label, classes)} {prediction.confidence[label]:.1%}" for label in (first, *others[:2])]
+    return f"{shown[0]}   then {', '.join(shown[1:])}" if others else shown[0]
+
+
+def _plain(prediction: Prediction) -> dict[str, Any]:
+    from bitspike.experiments.speech import class_name
+
+    classes = len(prediction.confidence)
+    return {
+        "file": prediction.name,
+        "label": prediction.label,
+        "answer": prediction.answer,
+        "confidence": {class_name(label, classes): value for label, value in enumerate(prediction.confidence)},
+        "spikes": {name: int(spikes.sum()) for name, spikes in prediction.layers.items()},
+        "missed": round(prediction.missed, 4),
+    }
+
+
+def _draw(network: SpeechNetwork, heard: Heard, found: list[Prediction], path: Path) -> None:
+    from bitspike.analysis.speech_figure import HeardSpikes, draw_speech
+    from bitspike.experiments.speech import class_name
+
+    offsets = heard.events.offsets
+    panels = []
+    for i, each in enumerate(found):
+        here = slice(int(offsets[i]), int(offsets[i + 1]))
+        sure = "" if each.label is None else f" ({each.confidence[each.label]:.0%})"
+        title = f"{Path(each.name).name}: {each.answer}{sure}"
+        spikes = heard.events.t[here] / 1000, heard.events.x[here]
+        steps = network.binning.steps * network.binning.bin_us / 1000
+        panels.append(HeardSpikes(title, *spikes, each.layers, each.membrane, each.label, steps))
+    classes = len(found[0].confidence)
+    draw_speech(panels, [class_name(label, classes) for label in range(classes)], path)

@@ -1,0 +1,56 @@
+"""A recorded sound, and its part that is not silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# What is left before and after a word: with these, digits of espeak-ng last as long as those of SHD regenerated, and
+# their spikes are spread over time alike (benchmarks/espeak_digits.py).
+BEFORE_S, AFTER_S = 0.06, 0.15
+WINDOW_S = 0.01  # loudness is measured over so long
+QUIET = 1e-3  # of the largest power; below it is silence
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A recorded sound: `samples [N]` float64, `rate` of them a second; `channels` says how many were mixed.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bitspike.data import Sound
+        >>> tone = Sound(np.sin(np.arange(16000) / 10), rate=16000)
+        >>> tone.seconds
+        1.0
+        >>> silence = np.zeros(32000)
+        >>> longer = Sound(np.concatenate([silence, tone.samples, silence]), rate=16000)
+        >>> round(longer.trimmed().seconds, 2)  # the tone with 60 ms before it and 150 ms after it
+        1.22
+    """
+
+    samples: NDArray[np.float64]
+    rate: int
+    channels: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """The length."""
+        return len(self.samples) / self.rate
+
+    def trimmed(self) -> Sound:
+        """Return the sound from 60 ms before its first loud moment to 150 ms after its last.
+
+        A moment is loud if its power is at least a thousandth of the largest. What lacks at the ends is silence.
+        """
+        import numpy as np
+
+        width = max(1, round(WINDOW_S * self.rate))
+        power = np.convolve(self.samples**2, np.full(width, 1 / width), "same")
+        loud = np.flatnonzero(power >= QUIET * power.max())
+        before, after = round(BEFORE_S * self.rate), round(AFTER_S * self.rate)
+        padded = np.pad(self.samples, (before, after))
+        return replace(self, samples=padded[loud[0] : loud[-1] + 1 + before + after])

@@ -1,0 +1,148 @@
+"""What a trained network hears in recordings: the classes of WAV files, or of files with their spikes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bitspike.data.binning import Binning, bin_events
+from bitspike.data.config import DataConfig
+from bitspike.data.datasets import binning_of
+from bitspike.data.events import Events
+from bitspike.data.progress import Progress, silent
+from bitspike.data.speech.cochlea import encode_speech
+from bitspike.data.speech.spike_files import DIGITS, UNITS, as_events, read_spikes
+from bitspike.data.speech.wav import read_wav
+from bitspike.experiments.saved import best_trial, load_network, made_with
+from bitspike.experiments.schema import Experiment
+from bitspike.nn import SpikingNetwork
+from bitspike.ops import LIFOutput
+from bitspike.train.numerics import as_input, cast, reproducible
+
+SPIKE_FILES = (".npz", ".h5")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Recordings as spikes: `names [N]`, the spikes as `events`, and what a person should know of them."""
+
+    names: list[str]
+    events: Events
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """What a network says of one recording: the `confidence` of each class, and the spikes of each layer `[T, ...]`.
+
+    `label` is None if no output fired. `missed` is the share of spikes that come too late for the network's steps.
+    """
+
+    name: str
+    label: int | None
+    confidence: list[float]
+    missed: float
+    layers: dict[str, Tensor]
+    membrane: Tensor  # of the output
+
+    @property
+    def answer(self) -> str:
+        """The class in words."""
+        return "no answer" if self.label is None else class_name(self.label, len(self.confidence))
+
+
+def class_name(label: int, classes: int) -> str:
+    """Return the digit, if the classes are those of SHD; else the label."""
+    return DIGITS[label] if classes == len(DIGITS) else f"class {label}"
+
+
+def class_scores(net: SpikingNetwork, x: Tensor) -> Tensor:
+    """Return the scores `[B, classes]` of a batch; the class with the largest is the network's answer."""
+    output: LIFOutput = net(x)
+    return output.spikes.sum(0)
+
+
+def hear(files: Sequence[Path], *, seed: int = 0, trim: bool = True, progress: Progress = silent) -> Heard:
+    """Return the spikes of recordings: WAV files are encoded with `seed`, .npz and .h5 files hold spikes already."""
+    names: list[str] = []
+    notes: list[str] = []
+    found: list[Events] = []
+    tick = progress("recordings", len(files))
+    for path in files:
+        if path.suffix in SPIKE_FILES:
+            events = read_spikes(path)
+            names += [str(path)] if len(events) == 1 else [f"{path}[{i}]" for i in range(len(events))]
+        else:
+            sound = read_wav(path)
+            if sound.channels > 1:
+                notes.append(f"{path}: {sound.channels} channels were mixed to one")
+            events = as_events([encode_speech(sound.trimmed() if trim else sound, seed=seed, progress=progress)])
+            names.append(str(path))
+        found.append(events)
+        tick()
+    return Heard(names, joined(found), notes)
+
+
+def joined(parts: Sequence[Events]) -> Events:
+    """Return the samples of several sets of spikes as one."""
+    import numpy as np
+
+    t, x, labels = (np.concatenate([getattr(part, column) for part in parts]) for column in ("t", "x", "labels"))
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    return Events(t, x, None, None, np.concatenate([[0], np.cumsum(lengths)]), labels, (UNITS,))
+
+
+class SpeechNetwork:
+    """The best network of a run on spikes of 700 units; `predict` says what it hears."""
+
+    def __init__(self, run: Path, device: torch.device | str = "cpu") -> None:
+        self.run = best_trial(run)
+        self.spec = made_with(self.run)
+        self.device = torch.device(device)
+        self.net = load_network(self.run, self.spec, self.device)
+        self.binning = _binning(self.run, self.spec, self.net.input_shape)
+
+    def predict(self, heard: Heard) -> list[Prediction]:
+        """Return what the network says of each recording, one at a time."""
+        frames = bin_events(heard.events, self.binning).to(self.device)
+        dtype, precision = next(self.net.parameters()).dtype, self.spec.train.precision
+        offsets = heard.events.offsets
+        found = []
+        with torch.no_grad(), reproducible(precision), cast(precision, self.device):
+            for row, name in enumerate(heard.names):
+                x = as_input(frames.batch(torch.tensor([row], device=self.device))[0], dtype)
+                with self.net.record() as layers:
+                    scores = class_scores(self.net, x)[0].float().cpu()
+                late = heard.events.t[offsets[row] : offsets[row + 1]] >= self.binning.end_us
+                missed = float(late.mean()) if len(late) else 0.0
+                spikes = {layer: output.spikes[:, 0].float().cpu() for layer, output in layers.items()}
+                *_, output = layers.values()
+                membrane = (output.spikes if output.membrane is None else output.membrane)[:, 0].float().cpu()
+                label = None if bool((scores == scores[0]).all()) else int(scores.argmax())
+                found.append(Prediction(name, label, scores.softmax(0).tolist(), missed, spikes, membrane))
+        return found
+
+
+def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binning:
+    """Return how the run's samples were binned; raise if they are not spikes of a line of 700 units."""
+    refusal = (
+        f"{run}: was trained on {_called(spec.data)}, whose samples have the shape {list(input_shape)}, but recordings "
+        f"become spikes of {UNITS} units; predict takes a run on shd, or on files of bitspike encode"
+    )
+    if spec.data.file is not None and spec.data.kind not in (None, "events"):
+        raise ValueError(refusal)
+    try:
+        binning = binning_of(spec.data)
+    except ValueError:
+        raise ValueError(refusal) from None
+    if input_shape != (UNITS // binning.downsample,):
+        raise ValueError(refusal)
+    return binning
+
+
+def _called(data: DataConfig) -> str:
+    return data.name if data.name is not None else Path(str(data.file)).name
