@@ -164,10 +164,12 @@ def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
         yield "has delays or dropout on spikes behind a convolution"
     if _inputs(block) * 255 >= 2**24:
         yield "has too many inputs for exact sums of delayed counts"
+    from bitspike.ops.delay.triton import LARGEST, LONGEST
+
+    if drop is not None and drop.active and 255 / (1 - drop.p) > LARGEST:
+        yield f"drops {drop.p:g} of its spikes: counts of those that stay would not fit 16 bits"
     if delay is None:
         return
-    from bitspike.ops.delay.triton import LONGEST
-
     if delay.longest > LONGEST:
         yield f"has delays of up to {delay.longest} steps, more than the {LONGEST} that a kernel holds"
     if not delay.training and torch.is_grad_enabled():

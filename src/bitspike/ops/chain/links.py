@@ -1,7 +1,7 @@
 """The synapses of a chain: their products forward, and the gradients of spikes, weights and biases backward.
 
 Spikes reach a synapse as bits. Behind a spike filter (a delay, or dropout on spikes) they come as rows of real numbers
-in bfloat16, and products are those of the GPU's own library; an input of event counts takes that way too.
+in float16, and products are those of the GPU's own library; an input of event counts takes that way too.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ class LinkGrads(NamedTuple):
 
 def prepared(link: Link, *, entry: bool) -> Weights | Tensor:
     """Return the signs as products take them; a matrix `[N padded, K padded]` if they take rows."""
-    if link.spike_filter is not None or (entry and matmul.takes(link.synapse)):
-        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD))
+    filtered = link.spike_filter is not None
+    if filtered or (entry and matmul.takes(link.synapse)):
+        kind = delay.ROWS if filtered else torch.bfloat16
+        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind)
     return fold(link.weight, link.synapse, counts=entry)
 
 
@@ -78,7 +80,7 @@ def raw_current(link: Link, source: Tensor, folded: Weights | Tensor, grid: Grid
 
 
 def last_current(link: Link, source: Tensor, folded: Weights | Tensor, *, padding: bool = False) -> Tensor:
-    """Return the last layer's current `[T * B, N]` float32, with its bias; `padding` may leave zeros behind its rows."""
+    """Return the last layer's current `[T * B, N]` float32, with its bias; `padding` may leave zeros behind rows."""
     if isinstance(folded, Tensor):
         whole = matmul.product(source, folded)
         out = whole if padding else whole[:, : link.synapse.channels]

@@ -1,7 +1,7 @@
 """All hidden layers of a network as one autograd function: from the input or the first current to the last current.
 
 A hidden layer keeps for the backward pass its spikes as bits, its surrogate gradient in bfloat16, and with a batch norm
-its current in 16 bits (32 bits behind a spike filter, whose rows are kept in bfloat16). A first layer with a constant
+its current in 16 bits (32 bits behind a spike filter, whose rows are kept in float16). A first layer with a constant
 current keeps nothing but bits. With `recompute` only bits and rows are kept, and the rest is made again layer by layer.
 Products of the backward pass round their factors to bfloat16.
 """

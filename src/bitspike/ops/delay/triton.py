@@ -15,10 +15,12 @@ from torch import Tensor
 from bitspike.ops.delay import kernels
 from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.first_order import first_order
-from bitspike.ops.launch import STORED, at_once, on
+from bitspike.ops.launch import INTERPRETED, at_once, on
 from bitspike.ops.saved import saved_tensors
 
 LONGEST = 63  # steps: longer delays do not fit a thread's registers
+ROWS = torch.float32 if INTERPRETED else torch.float16  # filtered spikes: 11 bits, where bfloat16 has 8
+LARGEST = 65504.0  # number in float16
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,9 @@ def _layout(x: Tensor, stride: int | None = None) -> dict[str, int]:
 
 
 def rows(counts: Tensor, spike_filter: SpikeFilter, wide: int) -> Tensor:
-    """Return counts `[T, B, N]` uint8 after the filter as bfloat16 rows `[T * B, wide]`, 0 in the padding."""
+    """Return counts `[T, B, N]` uint8 after the filter as rows `[T * B, wide]` of type ROWS, 0 in the padding."""
     steps, batch = counts.shape[:2]
-    whole = not spike_filter.soft and spike_filter.dropout == 0
-    out = torch.empty(steps, batch, wide, dtype=torch.bfloat16 if whole else STORED, device=counts.device)
+    out = torch.empty(steps, batch, wide, dtype=ROWS, device=counts.device)
     with on(counts):
         if spike_filter.taps > 1 and not spike_filter.soft:
             _hard(counts, spike_filter.whole_delays(), out, wide)
