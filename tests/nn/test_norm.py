@@ -168,7 +168,9 @@ def dense_twins():
     return ours, theirs
 
 
-def test_a_dense_norm_is_pytorchs_over_batch_and_time():
+@pytest.mark.parametrize("as_rows", [False, True])  # as on the CPU, as on a GPU
+def test_a_dense_norm_is_pytorchs_over_batch_and_time(as_rows, monkeypatch):
+    monkeypatch.setattr(norm, "_as_rows", lambda x: as_rows)
     ours, theirs = dense_twins()
     x, weights = torch.randn(STEPS, 3, 4) * 3 + 1, torch.randn(STEPS, 3, 4)
     mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()

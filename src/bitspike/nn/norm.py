@@ -154,11 +154,21 @@ class SharedBatchNorm1d(_BatchNorm):
         images = x[..., None, None]  # of one pixel, which PyTorch's CPU code takes four times as fast as rows
         if images.numel() == n and self.training:  # one value has no variance, and PyTorch refuses it: two equal ones
             return self._over_time(images.expand(2, *images.shape[1:]))[:1].view_as(x)
+        if _as_rows(x) and (self.shard is None or not self.training):
+            return self._pytorchs(x)
         return self._over_time(images).view_as(x)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Accept rows as well as images; `forward` has checked the shape."""
 
 
 def _parallel(x: Tensor) -> bool:
     """Return whether one call for all steps is faster than one call for each step, on a device without C code."""
+    return x.is_cuda
+
+
+def _as_rows(x: Tensor) -> bool:
+    """Return whether rows are faster than images of one pixel: on a GPU, where cuDNN takes images, and slowly."""
     return x.is_cuda
 
 
