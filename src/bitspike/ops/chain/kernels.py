@@ -14,7 +14,7 @@ come and writes the rows that the next product takes; the backward scan filters 
 import triton
 import triton.language as tl
 
-from bitspike.ops.delay.kernels import _added, _added_ramp, _nothing, _taps
+from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
@@ -53,14 +53,14 @@ def _scan_fwd_kernel(
     current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width,
     slope, T, total, norm_step, below, keep, out_below, out_keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
-    STATIC: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, SAVE: tl.constexpr,
-    LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
+    STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
+    SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
     TAPS: tl.constexpr, SOFT: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps.
 
-    With TAPS, rows[t] are the spikes after dropout (OUT_DROP), delayed: SOFT, or by whole steps. LEARN keeps before[t]
-    = u[t-1], which the gradient of beta needs.
+    PER_STEP: the batch norm has numbers for each step. With TAPS, rows[t] are the spikes after dropout (OUT_DROP),
+    delayed: SOFT, or by whole steps. LEARN keeps before[t] = u[t-1], which the gradient of beta needs.
     """
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
     lane = tl.arange(0, 32)[None, :]
@@ -89,14 +89,16 @@ def _scan_fwd_kernel(
     else:
         near = _rows(current, 0, T, i, real, total)
         far = _rows(current, 4, T, i, real, total)
-    means = _rows(mean, 0, T, c, real, norm_step) if NORM else (0.0, 0.0, 0.0, 0.0)
-    scales = _rows(scale, 0, T, c, real, norm_step) if NORM else (0.0, 0.0, 0.0, 0.0)
+    middle = tl.load(mean + c, mask=real, other=0.0) if NORM else 0.0
+    factor = tl.load(scale + c, mask=real, other=0.0) if NORM else 0.0
+    means = _rows(mean, 0, T, c, real, norm_step) if PER_STEP else (middle, middle, middle, middle)
+    scales = _rows(scale, 0, T, c, real, norm_step) if PER_STEP else (factor, factor, factor, factor)
     u = tl.zeros([BLOCK, 32], tl.float32)
     reset = tl.zeros([BLOCK, 32], tl.float32)  # theta * z, which is theta or 0 exactly
     for t in range(0, T, 4):
         farther = near if STATIC else _rows(current, t + 8, T, i, real, total)
-        next_means = _rows(mean, t + 4, T, c, real, norm_step) if NORM else means
-        next_scales = _rows(scale, t + 4, T, c, real, norm_step) if NORM else scales
+        next_means = _rows(mean, t + 4, T, c, real, norm_step) if PER_STEP else means
+        next_scales = _rows(scale, t + 4, T, c, real, norm_step) if PER_STEP else scales
         draws = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
         out_draws = tl.philox(seed, here, t // 4, OUT_LAYER, 0, ROUNDS) if OUT_DROP else (0, 0, 0, 0)
         for k in tl.static_range(4):
@@ -173,16 +175,17 @@ def _scan_bwd_kernel(
             gz = grads[3 - j].to(tl.float32)
             if TAPS > 1:
                 if OF_DELAYS:
-                    ramp = _added_ramp(ramp, taps, gz, TAPS)
+                    ramp = _added_ramp(ramp, taps, gz, 3 - j, TAPS)
                 ahead = _added(ahead, taps, gz, TAPS)
                 gz = ahead[0]
+                ramped = ramp[0] - gz * (3 - j)
             if OUT_DROP:
                 kept = out_draws[3 - j] >= out_below
                 gz = tl.where(kept, gz * out_keep, 0.0)
             if OF_DELAYS:
                 fired = ((words[3 - j] >> (i % 32)) & 1) != 0
                 one += tl.where(fired, gz, 0.0)
-                two += tl.where(fired & kept, ramp[0] * out_keep, 0.0) if OUT_DROP else tl.where(fired, ramp[0], 0.0)
+                two += tl.where(fired & kept, ramped * out_keep, 0.0) if OUT_DROP else tl.where(fired, ramped, 0.0)
             g = gz * factors[3 - j].to(tl.float32) + beta * g
             if LEARN:
                 of_beta += g * befores[3 - j].to(tl.float32)
@@ -190,6 +193,8 @@ def _scan_bwd_kernel(
             now = t + 3 - j
             tl.store((out + now * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
             whole += value
+        if OF_DELAYS:
+            ramp = _four_earlier(ramp, ahead, TAPS)
         grads, factors, words = far_grads, far_factors, next_words
         far_grads, far_factors = farther_grads, farther_factors
     if SUM:

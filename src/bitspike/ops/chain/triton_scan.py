@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.chain import kernels
-from bitspike.ops.delay.triton import SpikeFilter, delay_grad
+from bitspike.ops.delay.triton import ROWS, SpikeFilter, delay_grad
 from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.launch import STORED, at_once, on
 from bitspike.ops.lif.surrogate import Surrogate
@@ -42,7 +42,7 @@ class Scanned(NamedTuple):
     """The spikes of a hidden layer, and what its backward pass needs: `[T, B, neurons]` in bfloat16."""
 
     bits: Tensor  # [T * B, words]
-    rows: Tensor | None = None  # [T * B, neurons]: the spikes after the filter of the next synapse, if it has one
+    rows: Tensor | None = None  # [T * B, neurons] float16: the spikes after the filter of the next synapse, if any
     surrogate: Tensor | None = None
     before: Tensor | None = None  # u[t-1], if the decay is learnt
 
@@ -106,7 +106,7 @@ def scan_forward(
         return torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if wanted else None
 
     surrogate, before = each_step(save), each_step(save and neurons.beta.requires_grad)
-    rows = None if spike_filter is None else torch.empty(steps * batch, grid.neurons, dtype=STORED, device=device)
+    rows = None if spike_filter is None else torch.empty(steps * batch, grid.neurons, dtype=ROWS, device=device)
     nothing = neurons.theta
     taps = 0 if spike_filter is None else spike_filter.taps
     block, warps = _blocks(total, taps)
@@ -120,7 +120,8 @@ def scan_forward(
         **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
         **_dropped(spike_filter), TAPS=taps,
         SOFT=spike_filter is not None and spike_filter.soft, SURROGATE=neurons.surrogate, LEARN=before is not None,
-        STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
+        STATIC=static, NORM=norm is not None, PER_STEP=norm is not None and norm.step > 0,
+        BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
         BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return Scanned(bits, rows, surrogate, before)

@@ -62,14 +62,30 @@ def _added(ahead, taps, value, TAPS: tl.constexpr):
 
 
 @triton.jit
-def _added_ramp(ahead, taps, value, TAPS: tl.constexpr):
-    """As `_added`, with taps[k] * k in place of taps[k]."""
+def _added_ramp(ramp, taps, value, now: tl.constexpr, TAPS: tl.constexpr):
+    """Return what `_added` makes of value * now: each value times its time since an origin.
+
+    `now` is the time of this step since the origin, 0 to 3. Backwards in time, ramp[0] - now * ahead[0] then weighs
+    each value by taps[k] * k, because it came from k steps later. The origin moves along (`_four_earlier`), so that
+    times stay small numbers and the difference is as exact as its terms.
+    """
+    if now == 0:
+        later = ()
+        for k in tl.static_range(TAPS):
+            if k + 1 < TAPS:
+                later += (ramp[k + 1],)
+            else:
+                later += (tl.zeros_like(ramp[k]),)
+        return later
+    return _added(ramp, taps, value * now, TAPS)
+
+
+@triton.jit
+def _four_earlier(ramp, ahead, TAPS: tl.constexpr):
+    """Return `ramp` for an origin of time that lies four steps earlier."""
     later = ()
     for k in tl.static_range(TAPS):
-        if k + 1 < TAPS:
-            later += (tl.fma(taps[k] * value, k * 1.0, ahead[k + 1]),)
-        else:
-            later += ((taps[k] * value) * (k * 1.0),)
+        later += (tl.fma(ahead[k], 4.0, ramp[k]),)
     return later
 
 
@@ -156,10 +172,12 @@ def _soft_bwd_kernel(
             if OF_X:
                 tl.store((out + now * row) + at, f.to(out.dtype.element_ty), mask=real & (now < T))
             if OF_DELAYS:
-                ramp = _added_ramp(ramp, taps, g, TAPS)
+                ramp = _added_ramp(ramp, taps, g, 3 - j, TAPS)
                 value = values[3 - j].to(tl.float32)
                 one += value * f
-                two += value * (ramp[0] * share)
+                two += value * ((ramp[0] - ahead[0] * (3 - j)) * share)
+        if OF_DELAYS:
+            ramp = _four_earlier(ramp, ahead, TAPS)
         grads, values = far_grads, far_values
         far_grads, far_values = farther_grads, farther_values
     if OF_DELAYS:

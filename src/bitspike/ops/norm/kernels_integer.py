@@ -35,16 +35,17 @@ def _sums_kernel(
 @triton.jit
 def _grad_sums_kernel(
     grad, current, mean, sums, rows, share,
-    QUOTIENT: tl.constexpr, STRIDE: tl.constexpr, STRIDE_G: tl.constexpr, PARTS: tl.constexpr,
+    QUOTIENT: tl.constexpr, STRIDE: tl.constexpr, STRIDE_G: tl.constexpr, NORM_STEP: tl.constexpr, PARTS: tl.constexpr,
     R_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """sums[0, t, part, c] of the gradient, sums[1, ...] of the gradient times the centred current.
 
-    The gradient has STRIDE_G channels, which may be fewer than the current's.
+    The gradient has STRIDE_G channels, which may be fewer than the current's. NORM_STEP is the stride of the mean in
+    time: 0 if all steps share it.
     """
     t, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
-    middle = tl.load(mean + t * STRIDE + c, mask=c < STRIDE, other=0.0)
+    middle = tl.load(mean + t * NORM_STEP + c, mask=c < STRIDE, other=0.0)
     one = tl.zeros([R_BLOCK, C_BLOCK], tl.float32)
     two = tl.zeros([R_BLOCK, C_BLOCK], tl.float32)
     for begin in tl.range(0, share, R_BLOCK, num_stages=3):
@@ -64,14 +65,17 @@ def _grad_sums_kernel(
 @triton.jit(do_not_specialize=["T", "count"])
 def _apply_kernel(
     grad, current, mean, scale, inverse, totals, out, rows, count, T,
-    QUOTIENT: tl.constexpr, STRIDE: tl.constexpr, STRIDE_G: tl.constexpr,
+    QUOTIENT: tl.constexpr, STRIDE: tl.constexpr, STRIDE_G: tl.constexpr, NORM_STEP: tl.constexpr,
     R_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = scale * (grad - mean of grad - centred * inverse**2 * mean of grad * centred): the current's gradient."""
+    """out = scale * (grad - mean of grad - centred * inverse**2 * mean of grad * centred): the current's gradient.
+
+    `totals [2, T, STRIDE]` and the statistics have T rows, one if NORM_STEP is 0.
+    """
     t = tl.program_id(1).to(tl.int64)
     r = tl.program_id(0) * R_BLOCK + tl.arange(0, R_BLOCK)
     c = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
-    row = t * STRIDE + c
+    row = t * NORM_STEP + c
     there = c < STRIDE
     middle = tl.load(mean + row, mask=there, other=0.0)
     factor = tl.load(scale + row, mask=there, other=0.0)

@@ -26,7 +26,10 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """The numbers that normalize a current: (x - mean[t, c]) * scale[t, c] + bias[c]; `step` is the stride of t."""
+    """The numbers that normalize a current: (x - mean[t, c]) * scale[t, c] + bias[c].
+
+    `step` is the stride of t: 0 if all steps share one row.
+    """
 
     mean: Tensor
     scale: Tensor
@@ -59,7 +62,9 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: 
     kernels_integer._sums_kernel[(steps, parts, -(-stride // block))](
         current, sums, rows, share, REAL=real, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
     )
-    mean, scale, inverse = torch.empty(3, steps, stride, dtype=torch.float32, device=current.device)
+    mean, scale, inverse = torch.empty(
+        3, 1 if norm.shared else steps, stride, dtype=torch.float32, device=current.device
+    )
     running = norm.running or (norm.weight, norm.weight)
     few = at_once(4, 64)
     kernels_statistics._finish_kernel[(-(-stride // few),)](
@@ -68,7 +73,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: 
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, TRACK=norm.running is not None,
         T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
-    return Normalizer(mean, scale, inverse, norm.bias, stride)
+    return Normalizer(mean, scale, inverse, norm.bias, 0 if norm.shared else stride)
 
 
 def running_normalizer(norm: Norm) -> Normalizer:
@@ -106,9 +111,11 @@ def norm_backward(
     sums = torch.empty(2, steps, parts, stride, dtype=torch.float32, device=grad.device)
     kernels_integer._grad_sums_kernel[(steps, parts, -(-stride // block))](
         grad, current, normalizer.mean, sums, rows, share,
-        QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, PARTS=parts, R_BLOCK=32, C_BLOCK=block,
+        QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, NORM_STEP=normalizer.step, PARTS=parts,
+        R_BLOCK=32, C_BLOCK=block,
     )  # fmt: skip
-    totals = torch.empty(2, steps, stride, dtype=torch.float32, device=grad.device)
+    own = 1 if norm.shared else steps
+    totals = torch.empty(2, own, stride, dtype=torch.float32, device=grad.device)
     weight_grad, bias_grad = torch.empty_like(norm.weight), torch.empty_like(norm.bias)
     few = at_once(4, 64)
     kernels_statistics._gather_kernel[(-(-stride // few),)](
@@ -117,7 +124,7 @@ def norm_backward(
     )  # fmt: skip
     kernels_integer._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
         grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, out,
-        rows, rows * (steps if norm.shared else 1), steps,
-        QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, R_BLOCK=64, C_BLOCK=block,
+        rows, rows * (steps if norm.shared else 1), own,
+        QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, NORM_STEP=normalizer.step, R_BLOCK=64, C_BLOCK=block,
     )  # fmt: skip
     return out, weight_grad, bias_grad
