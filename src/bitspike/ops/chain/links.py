@@ -78,7 +78,7 @@ def raw_current(link: Link, source: Tensor, folded: Weights | Tensor, grid: Grid
 
 
 def last_current(link: Link, source: Tensor, folded: Weights | Tensor, *, padding: bool = False) -> Tensor:
-    """Return the last layer's current `[T * B, N]` float32, with its bias; `padding` may leave zeros behind its rows."""
+    """Return the last layer's current `[T * B, N]` float32, with its bias; `padding` may leave zeros behind rows."""
     if isinstance(folded, Tensor):
         whole = matmul.product(source, folded)
         out = whole if padding else whole[:, : link.synapse.channels]
