@@ -30,7 +30,7 @@ def test_inputs_and_labels_are_mixed_alike():
 
 def test_samples_of_one_class_are_mixed_and_keep_their_label():
     rows, key = torch.tensor([5, 0, 3, 1]), torch.tensor(11)
-    config = TrainConfig(lr=1.0, loss="count", mix=0.5, mix_with="class")
+    config = TrainConfig(lr=1.0, loss="count", mix=0.9, mix_with="class")
     trick = MixSamples(Setup(build("9-4"), FRAMES, config, 0, 1))
     found, labels = trick.batch(FRAMES.batch, rows, first_row=0, key=key)
     plain, own = FRAMES.batch(rows)
@@ -38,7 +38,7 @@ def test_samples_of_one_class_are_mixed_and_keep_their_label():
     others = same_class(own, table, starts, key)
     assert FRAMES.labels[others].equal(own)
     assert not others.equal(rows)
-    assert found.equal(mixed_counts(plain, FRAMES.batch(others)[0], 0.5, key)[0])
+    assert found.equal(mixed_counts(plain, FRAMES.batch(others)[0], 0.9, key)[0])
     assert not found.equal(plain)
     assert labels.equal(own)
 
