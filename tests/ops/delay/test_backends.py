@@ -110,6 +110,28 @@ def test_inputs_and_gradients_may_lie_anyhow(fast, shape, order, width):
         torch.testing.assert_close(found[name], grads[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_layer_on_a_gpu_is_that_on_the_cpu_and_nothing_waits(mode):
+    layer, x = Delay(40, 7).train(mode), normal(30, 6, 40)
+    incoming = normal(30, 6, 40, seed=1)
+    found = {}
+    for device in ("cpu", "cuda"):
+        layer, moved, given = layer.to(device), x.to(device).requires_grad_(), incoming.to(device)
+        layer.zero_grad()
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error" if device == "cuda" else "default")
+        try:
+            out = layer(moved)
+            out.backward(given)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        found[device] = [out, moved.grad, *([layer.delays.grad] if mode else []), layer.state]
+    for ours, right in zip(found["cuda"], found["cpu"], strict=True):
+        torch.testing.assert_close(ours.cpu(), right, rtol=1e-4, atol=1e-4 if mode else 0)
+
+
 # ---- The choice of a backend
 
 
