@@ -159,6 +159,7 @@ NETWORKS = [
     case("dense norm", TypeError, lambda: network(dense_norm="no"), "build: dense_norm | True or False | 'no'"),
     case("readout", ValueError, lambda: network(readout="u"), "build: readout | 'spikes' or 'membrane' | 'u'"),
     case("dropped spikes", ValueError, lambda: network(spike_dropout=1.0), "build: spike_dropout | [0, 1) | is 1.0"),
+    case("no spikes", ValueError, lambda: build("4-2", spike_dropout=0.1), "build: spike_dropout | '4-2' has none"),
     case("decays", ValueError, lambda: DecayRange(0.9, 0.5), "DecayRange: | 0 <= low <= high <= 1 | 0.9 and 0.5"),
     case("beta of one layer", ValueError, lambda: network(beta=[0.5, 2.0]), "LIF: beta | [0, 1] | is 2.0"),
     case("theta of one layer", ValueError, lambda: network(theta=[0.0, 1.0]), "LIF: theta | > 0 | is 0.0"),

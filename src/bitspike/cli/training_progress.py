@@ -50,7 +50,7 @@ class ConsoleProgress:
 
     def started(self, spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
         """Say what is trained on which data, before the first epoch."""
-        from bitspike.experiments.assembly import held_out_in_words
+        from bitspike.experiments.held_out import held_out_in_words
 
         if self.greeting:
             self.say(self.greeting)

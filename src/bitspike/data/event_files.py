@@ -112,14 +112,9 @@ def read_event_file(
         groups = _groups(path, arrays, len(labels))
     sensor = _sensor(path, columns, sensor)
     _sort_samples(t, columns, offsets)
-<<<<<<< HEAD
-    _start_at_zero(t, offsets)
-    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
-=======
     if from_first:
         _start_at_zero(t, offsets)
-    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor)
->>>>>>> voice
+    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
 
 
 # ---- Columns

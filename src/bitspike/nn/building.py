@@ -124,6 +124,10 @@ def build(
     thetas, slopes = (_per_layer(name, value, count) for name, value in (("theta", theta), ("slope", slope)))
     dropouts = dict(zip(dense, _shares("dropout", dropout, len(dense), "Dense layer"), strict=True))
     spike_dropouts = [0.0, *_shares("spike_dropout", spike_dropout, count - 1, "hidden layer")]
+    if count == 1 and spike_dropout:
+        raise ValueError(
+            f"build: spike_dropout drops spikes of hidden layers, but {notation!r} has none; leave it at 0"
+        )
     factory = neuron_factory(neuron, recurrent=recurrent)
     if readout == "membrane":
         factory = with_readout(factory)

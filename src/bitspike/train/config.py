@@ -77,10 +77,17 @@ class TrainConfig(Config):
     """The times of a training sample's events are multiplied by a number from 1 - this to 1 + this."""
     time_shift: Annotated[Whole, Field(ge=0, le=100_000)] = 0
     """Events of a training sample are moved by up to so many time steps, to earlier or later."""
+    zoom: Rate = 0.0
+    """The distances of a training sample's events from the middle of the sensor are multiplied by a number from
+    1 - this to 1 + this. Of a row of frequencies it is another voice.
+    """
     mix: Rate = 0.0
     """The largest share of its channels that a training sample of events takes from another one; from a camera it is a
-    rectangle of pixels. Each sample draws a share up to this. The loss is mixed alike, so it must be `cross_entropy`.
+    rectangle of pixels. Each sample draws a share up to this. With `mix_with = "any"` the loss is mixed alike, so it
+    must be `cross_entropy`.
     """
+    mix_with: Literal["any", "class"] = "any"
+    """The other sample: `any` of the batch, or one of the same `class`, for which the loss stays as it is."""
     delay_soft: Annotated[Real, Field(ge=0, le=1)] = 0.75
     """The share of all iterations in which soft delays become narrower, from half of the longest delay on."""
     delay_width: Annotated[Real, Field(gt=0, le=1000)] = 0.3
@@ -160,10 +167,10 @@ class TrainConfig(Config):
                 f"train.weight_decay belongs to train.optimizer = 'adamw', but the optimizer is {self.optimizer!r}; "
                 "set it to none, or the optimizer to 'adamw'"
             )
-        if self.mix and self.loss != "cross_entropy":
+        if self.mix and self.mix_with == "any" and self.loss != "cross_entropy":
             raise ValueError(
                 f"train.mix belongs to train.loss = 'cross_entropy', but the loss is {self.loss!r}; "
-                "set it to 0, or the loss to 'cross_entropy'"
+                "set it to 0, the loss to 'cross_entropy', or train.mix_with to 'class'"
             )
         if self.choose == "last" and self.patience is not None:
             raise ValueError(

@@ -11,18 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.data.samples import frames_from_dense
-from bitspike.ops.batches.event_jitter import EventJitter, draws, jittered_counts, places_in_step
+from bitspike.ops.batches.event_jitter import TIME, EventJitter, draws, jittered_counts, places_within
 from bitspike.ops.batches.scatter import scatter_counts
 from bitspike.ops.dropout.reference import philox
 from helpers.frames import dense
 
 KEY = torch.tensor(0x1234_5678_9ABC)
-ALL = EventJitter(shift=2, stretch=0.4, time_shift=1)
+ALL = EventJitter(shift=2, stretch=0.4, time_shift=1, zoom=0.3)
 SETTINGS = [
     EventJitter(),
     EventJitter(shift=1),
     EventJitter(stretch=0.3),
     EventJitter(time_shift=2),
+    EventJitter(zoom=0.5),
     ALL,
 ]
 
@@ -48,16 +49,24 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
     for b, row in enumerate(rows.tolist()):
         down, right, factor, later = word(first_row + b, 0, 0, 2)
         times = 1 + Fraction(span(factor, round(jitter.stretch * 65536)), 65536)
+        zoom = 1 + Fraction(span(word(first_row + b, 1, 0, 2)[0], round(jitter.zoom * 65536)), 65536)
         start = int(frames.starts[row])
         for e in range(int(frames.lengths[row])):
             place, count = int(frames.index[start + e]), int(frames.count[start + e])
             *planes, x = torch.unravel_index(torch.tensor(place), (frames.steps, *frames.shape))
             t, *planes = (int(p) for p in planes)
-            block = word(first_row + b, e // 8, 0, 3)[e % 8 // 2]
-            u = Fraction(block >> 16 if e % 2 else block & 0xFFFF, 65536)
-            at = [floor((t + u) * times) + span(later, jitter.time_shift), *planes, int(x) + span(right, jitter.shift)]
+
+            def within(axis, b=b, e=e):
+                block = word(first_row + b, e // 8, axis, 3)[e % 8 // 2]
+                return Fraction(block >> 16 if e % 2 else block & 0xFFFF, 65536)
+
+            def zoomed(x, axis, width, zoom=zoom, within=within):
+                return floor((x + within(axis) - Fraction(width, 2)) * zoom + Fraction(width, 2)) if jitter.zoom else x
+
+            x = zoomed(int(x), 1, frames.shape[-1]) + span(right, jitter.shift)
+            at = [floor((t + within(0)) * times) + span(later, jitter.time_shift), *planes, x]
             if len(frames.shape) > 1:
-                at[-2] += span(down, jitter.shift)
+                at[-2] = zoomed(at[-2], 2, frames.shape[-2]) + span(down, jitter.shift)
             if all(0 <= i < n for i, n in zip(at, (frames.steps, *frames.shape), strict=True)):
                 out[at[0], b, *at[1:]] += count
     return out.clamp(max=255).to(torch.uint8)
@@ -100,7 +109,7 @@ def test_all_moves_are_about_equally_likely():
 
 
 def test_places_within_a_step_are_even():
-    u = places_in_step(300, 501, KEY).double() / 65536
+    u = places_within(TIME, 300, 501, KEY).double() / 65536
     assert u.shape == (300, 501)
     assert (u.min() >= 0) & (u.max() < 1)
     assert abs(u.mean() - 0.5) < 3e-3

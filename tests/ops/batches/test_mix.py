@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.ops.batches.mix import mixed_counts, taken
+from bitspike.ops.batches.mix import mixed_counts, same_class, taken
 from bitspike.ops.dropout.reference import philox
 
 KEY = torch.tensor(0x1234_5678_9ABC)
@@ -63,7 +63,7 @@ def test_a_sample_takes_from_the_one_at_its_place_from_the_end(shape):
     x = counts(3, 5, shape)
     mask = taken(5, shape, 0.9, KEY).view(5, *shape)
     assert mask.any()
-    found, share = mixed_counts(x, 0.9, KEY)
+    found, share = mixed_counts(x, x.flip(1), 0.9, KEY)
     for b in range(5):
         assert found[:, b].equal(torch.where(mask[b], x[:, 4 - b], x[:, b]))
     assert share.equal(mask.flatten(1).float().sum(1) / mask[0].numel())
@@ -79,6 +79,19 @@ def test_the_kernel_is_the_definition(steps, batch, shape):
     from helpers.kernels import DEVICE
 
     x = counts(steps, batch, shape, DEVICE)
-    ours, theirs = (mix(x, 0.6, KEY.to(DEVICE)) for mix in (triton.mixed_counts, mixed_counts))
-    assert ours[0].equal(theirs[0])
-    assert ours[1].equal(theirs[1])
+    key, others = KEY.to(DEVICE), counts(steps, batch, shape, DEVICE) // 2
+    for passed, meant in ((None, x.flip(1)), (others, others)):
+        ours, theirs = triton.mixed_counts(x, passed, 0.6, key), mixed_counts(x, meant, 0.6, key)
+        assert ours[0].equal(theirs[0])
+        assert ours[1].equal(theirs[1])
+
+
+def test_another_sample_of_the_class_is_drawn_evenly():
+    table, starts = torch.tensor([4, 7, 9, 2, 0]), torch.tensor([0, 3, 3, 5])  # class 1 has no sample
+    labels = torch.tensor([0, 2]).repeat(6000)
+    found = same_class(labels, table, starts, KEY)
+    for label, rows in ((0, [4, 7, 9]), (2, [0, 2])):
+        values, n = found[labels == label].unique(return_counts=True)
+        assert values.tolist() == rows
+        assert (n / 6000 - 1 / len(rows)).abs().max() < 0.03
+    assert found[0] == table[(words(int(KEY), 0, 0, 0, 6)[0] & 0x7FFFFFFF) % 3]

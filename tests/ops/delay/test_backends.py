@@ -1,5 +1,7 @@
 """Fast delays equal the definition: outputs bit for bit in C, gradients to float32's rounding of the float64 ones."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
@@ -110,6 +112,27 @@ def test_inputs_and_gradients_may_lie_anyhow(fast, shape, order, width):
         torch.testing.assert_close(found[name], grads[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_layer_on_a_gpu_is_that_on_the_cpu_and_nothing_waits(mode):
+    made, incoming = Delay(40, 7).train(mode), normal(30, 6, 40, seed=1)
+    found = {}
+    for device in ("cpu", "cuda"):
+        layer, given = copy.deepcopy(made).to(device), incoming.to(device)
+        moved = normal(30, 6, 40).to(device).requires_grad_()
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error" if device == "cuda" else "default")
+        try:
+            out = layer(moved)
+            out.backward(given)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        found[device] = [out, moved.grad, *([layer.delays.grad] if mode else []), layer.state]
+    for ours, right in zip(found["cuda"], found["cpu"], strict=True):
+        torch.testing.assert_close(ours.cpu(), right, rtol=1e-4, atol=1e-4 if mode else 0)
+
+
 # ---- The choice of a backend
 
 
@@ -200,6 +223,15 @@ def test_transforms_are_autograds(width):
     torch.testing.assert_close(jvp(lambda x: f(x, delays), (spikes,), (tangent,))[1], (wanted[0] * tangent).sum())
     each = vmap(lambda x: delay(x.unsqueeze(1), delays, longest=3, width=width), in_dims=1, out_dims=1)(spikes)
     torch.testing.assert_close(each.squeeze(2), delay(spikes, delays, longest=3, width=width))
+
+
+@pytest.mark.parametrize("width", [None, 0.5])
+def test_delays_that_must_not_be_read_are_clamped(width):
+    """Within a transform as on a GPU: no check looks at them, and none reads memory that is not its own."""
+    spikes, strayed = normal(5, 2, 3), torch.tensor([[-7.0, 1.4, 99.0], [0.6, -0.1, 3.2]])
+    found = vmap(lambda delays: delay(spikes, delays, longest=3, width=width))(strayed)
+    for ours, delays in zip(found, strayed.clamp(0, 3), strict=True):
+        torch.testing.assert_close(ours, delay(spikes, delays, longest=3, width=width))
 
 
 @pytest.mark.parametrize("mode", [True, False])

@@ -264,7 +264,7 @@ def test_the_best_weights_carry_the_statistics_they_were_judged_with(tmp_path):
 
 def _training_samples(folder):
     from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.assembly import splits
+    from bitspike.experiments.held_out import splits
 
     spec = read_experiment(folder / "run" / "experiment.toml")
     return splits(spec, open_dataset(spec.data, root=None, seed=spec.seed))["train"]

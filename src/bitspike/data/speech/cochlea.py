@@ -54,7 +54,7 @@ def encode_speech(sound: Sound, *, seed: int = 0, progress: Progress = silent) -
         >>> from bitspike.data import Sound, encode_speech
         >>> tone = Sound(np.sin(2 * np.pi * 440 * np.arange(2400) / 24000), rate=24000)
         >>> spikes = encode_speech(tone, seed=1)
-        >>> bool(spikes.t.max() <= 100_000), 500 < int(np.median(spikes.unit)) < 540
+        >>> bool(spikes.t.max() <= 100_000), 460 < int(np.median(spikes.unit)) < 500
         (True, True)
     """
     found = list(_fired(prepared(torch.from_numpy(sound.samples), sound.rate), seed, progress))

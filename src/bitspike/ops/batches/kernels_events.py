@@ -16,15 +16,34 @@ ENTRY_PLACE = tl.constexpr(_event_jitter.ENTRY_PLACE)
 ENTRIES = tl.constexpr(_event_jitter.ENTRIES)
 ONE = tl.constexpr(_event_jitter.ONE)
 MOST = tl.constexpr(_event_jitter.MOST)
+TIME = tl.constexpr(_event_jitter.TIME)
+ACROSS = tl.constexpr(_event_jitter.ACROSS)
+DOWN = tl.constexpr(_event_jitter.DOWN)
 SAMPLE_PLACE = tl.constexpr(_mix.SAMPLE_PLACE)
 CHANNEL_PLACE = tl.constexpr(_mix.CHANNEL_PLACE)
+
+
+@triton.jit
+def _within(seed, row, entry, AXIS: tl.constexpr):
+    """Return the place of each bin within its time step or pixel, as `places_within` draws it."""
+    d0, d1, d2, d3 = tl.philox(seed, row, entry // ENTRIES, entry * 0 + AXIS, entry * 0 + ENTRY_PLACE, ROUNDS)
+    half = entry % ENTRIES
+    word = tl.where(half < 4, tl.where(half < 2, d0, d1), tl.where(half < 6, d2, d3)).to(tl.int32, bitcast=True)
+    return tl.where(half % 2 == 0, word, word >> 16) & 0xFFFF
+
+
+@triton.jit
+def _zoomed(x, within, zoom, WIDTH: tl.constexpr):
+    """Return floor((x + within - WIDTH/2) * zoom + WIDTH/2), where `within` and `zoom` count parts of 2**-16."""
+    middle = tl.full([], WIDTH, tl.int64)
+    return (((x.to(tl.int64) * ONE + within - (middle << 15)) * zoom + (middle << 31)) >> 32).to(tl.int32)
 
 
 @triton.jit(do_not_specialize=["first_row", "batch", "steps"])
 def _jittered_kernel(
     index, count, starts, lengths, rows, sums, key, first_row, batch, steps,
     SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, FLAT: tl.constexpr,
-    SHIFT: tl.constexpr, REACH: tl.constexpr, TIME_SHIFT: tl.constexpr, BLOCK: tl.constexpr,
+    SHIFT: tl.constexpr, REACH: tl.constexpr, TIME_SHIFT: tl.constexpr, ZOOM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """sums[t, b, place] += count for BLOCK bins of sample rows[b], each where `jittered_counts` puts it."""
     b = tl.program_id(0).to(tl.int64)
@@ -39,15 +58,17 @@ def _jittered_kernel(
     row = entry * 0 + (b.to(tl.int32) + first_row)
     down, right, factor, later = tl.philox(seed, row, entry * 0, entry * 0, entry * 0 + PLACE, ROUNDS)
     t, place = place // SIZE, place % SIZE
-    if REACH > 0:
-        d0, d1, d2, d3 = tl.philox(seed, row, entry // ENTRIES, entry * 0, entry * 0 + ENTRY_PLACE, ROUNDS)
-        half = entry % ENTRIES
-        word = tl.where(half < 4, tl.where(half < 2, d0, d1), tl.where(half < 6, d2, d3)).to(tl.int32, bitcast=True)
-        u = tl.where(half % 2 == 0, word, word >> 16) & 0xFFFF
-        times = _positive(factor) % (2 * REACH + 1) + (ONE - REACH)
-        t = (((t.to(tl.int64) * ONE + u) * times) >> 32).to(tl.int32)
-    t += _positive(later) % (2 * TIME_SHIFT + 1) - TIME_SHIFT
     x, y, plane = place % WIDTH, place // WIDTH % HEIGHT, place // (WIDTH * HEIGHT)
+    if REACH > 0:
+        times = _positive(factor) % (2 * REACH + 1) + (ONE - REACH)
+        t = (((t.to(tl.int64) * ONE + _within(seed, row, entry, TIME)) * times) >> 32).to(tl.int32)
+    if ZOOM > 0:
+        drawn, _, _, _ = tl.philox(seed, row, entry * 0 + 1, entry * 0, entry * 0 + PLACE, ROUNDS)
+        zoom = _positive(drawn) % (2 * ZOOM + 1) + (ONE - ZOOM)
+        x = _zoomed(x, _within(seed, row, entry, ACROSS), zoom, WIDTH)
+        if not FLAT:
+            y = _zoomed(y, _within(seed, row, entry, DOWN), zoom, HEIGHT)
+    t += _positive(later) % (2 * TIME_SHIFT + 1) - TIME_SHIFT
     x += _positive(right) % (2 * SHIFT + 1) - SHIFT
     if not FLAT:
         y += _positive(down) % (2 * SHIFT + 1) - SHIFT
@@ -66,11 +87,14 @@ def _bytes_kernel(sums, out, total, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["T", "batch"])
 def _mixed_kernel(
-    counts, out, shares, key, T, batch,
+    counts, others, out, shares, key, T, batch,
     SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, FLAT: tl.constexpr,
-    SHARE: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr,
+    SHARE: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, FLIP: tl.constexpr, STEPS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[t, b, n] = counts[t, B - 1 - b, n] where `taken` says so, else counts[t, b, n]; shares[b] of them are taken.
+    """out[t, b, n] = others[t, b, n] where `taken` says so, else counts[t, b, n]; shares[b] of them are taken.
+
+    With FLIP it is others[t, B - 1 - b, n].
 
     A program takes STEPS steps of one sample.
     """
@@ -93,11 +117,13 @@ def _mixed_kernel(
             take = (y >= top) & (y < top + tall) & (x >= left) & (x < left + broad)
         take = take & (n < SIZE)
         total += take.to(tl.int32)
-        source = tl.where(take, batch - 1 - b, b).to(tl.int64) * SIZE + n
+        own = tl.cast(b, tl.int64) * SIZE + n
+        other = tl.cast(batch - 1 - b if FLIP else b, tl.int64) * SIZE + n
         for k in range(STEPS):
             t = tl.program_id(1) * STEPS + k
             held = (n < SIZE) & (t < T)
-            value = tl.load(counts + t * stride + source, mask=held, other=0)
-            tl.store(out + t * stride + tl.cast(b, tl.int64) * SIZE + n, value, mask=held)
+            value = tl.load(counts + t * stride + own, mask=held & ~take, other=0)
+            value += tl.load(others + t * stride + other, mask=held & take, other=0)
+            tl.store(out + t * stride + own, value, mask=held)
     if tl.program_id(1) == 0:
         tl.store(shares + b, tl.div_rn(tl.sum(total, axis=0).to(tl.float32), SIZE * 1.0))

@@ -1,7 +1,7 @@
-"""The plain definition of training events that are mixed: a sample takes a part of another one of its batch.
+"""The plain definition of training events that are mixed: a sample takes a part of another one.
 
 The part is some channels of a row of channels, or a rectangle of a camera's pixels. The other of sample b in a batch of
-B is sample B - 1 - b, so two samples take from each other.
+B is sample B - 1 - b, so that two samples take from each other; or it is drawn from the samples of the same class.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from bitspike.ops.dropout.reference import philox
 # The counter's last word: dropout's is 0, jitter's are 1 to 3, so that no two draws of a key are the same.
 SAMPLE_PLACE = 4  # of the draws of a sample
 CHANNEL_PLACE = 5  # of the draws of its channels
+OTHER_PLACE = 6  # of the draw of its other
 ONE = 1 << 16
 
 
@@ -69,10 +70,22 @@ def _rectangle(words: list[Tensor], shape: tuple[int, ...], mix: float) -> Tenso
     return (rows[:, :, None] & columns[:, None, :]).flatten(1)
 
 
-def mixed_counts(counts: Tensor, mix: float, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Return counts `[T, B, ...]` with parts of other samples, and the share that each has taken, `[B]` float32."""
+def same_class(labels: Tensor, table: Tensor, starts: Tensor, key: Tensor) -> Tensor:
+    """Draw a sample of the same class for each of `labels [B]`: all are equally likely, also the sample itself.
+
+    Samples of class c are `table[starts[c] : starts[c + 1]]`.
+    """
+    row = torch.arange(len(labels), device=key.device)
+    none = torch.zeros_like(row)
+    drawn = philox((row, none, none, none + OTHER_PLACE), key)[0] & 0x7FFFFFFF
+    first = starts[labels]
+    return table[first + drawn % (starts[labels + 1] - first)]
+
+
+def mixed_counts(counts: Tensor, others: Tensor, mix: float, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Return counts `[T, B, ...]` with parts of `others`, and the share that each has taken, `[B]` float32."""
     batch, shape = counts.shape[1], tuple(counts.shape[2:])
     mask = taken(batch, shape, mix, key)
     # on a GPU, PyTorch divides by a Python number as a product with its inverse, which is not the nearest
     share = mask.sum(1).float() / torch.full((batch,), float(mask.shape[1]), device=key.device)
-    return torch.where(mask.view(batch, *shape), counts.flip(1), counts), share
+    return torch.where(mask.view(batch, *shape), others, counts), share

@@ -99,7 +99,8 @@ def jittered_counts(
             kernels_events._jittered_kernel[(batch, -(-longest // _EVENTS))](
                 index, count, starts, lengths, rows, sums, key, first_row, batch, steps,
                 SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
-                SHIFT=jitter.shift, REACH=jitter.reach, TIME_SHIFT=jitter.time_shift, BLOCK=_EVENTS,
+                SHIFT=jitter.shift, REACH=jitter.reach, TIME_SHIFT=jitter.time_shift, ZOOM=jitter.zoom_reach,
+                BLOCK=_EVENTS,
             )  # fmt: skip
         if out.numel():
             block = at_once(1024)
@@ -107,9 +108,10 @@ def jittered_counts(
     return out
 
 
-def mixed_counts(counts: Tensor, mix: float, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what the definition in mix.py returns, bit for bit."""
-    counts = counts.contiguous()
+def mixed_counts(counts: Tensor, others: Tensor | None, mix: float, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the definition in mix.py returns, bit for bit; `others` may be None for `counts.flip(1)`."""
+    flip = others is None
+    counts, others = counts.contiguous(), (counts if others is None else others).contiguous()
     steps, batch, shape = counts.shape[0], counts.shape[1], tuple(counts.shape[2:])
     size, (height, width), (high, wide) = torch.Size(shape).numel(), sensor(shape), largest_sides(mix, shape)
     out = torch.empty_like(counts)
@@ -117,8 +119,9 @@ def mixed_counts(counts: Tensor, mix: float, key: Tensor) -> tuple[Tensor, Tenso
     if batch:
         with on(counts):
             kernels_events._mixed_kernel[(batch, -(-steps // _STEPS))](
-                counts, out, shares, key, steps, batch,
+                counts, others, out, shares, key, steps, batch,
                 SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
-                SHARE=largest_share(mix), HIGH=high, WIDE=wide, STEPS=_STEPS, BLOCK=min(next_power_of_2(size), 1024),
+                SHARE=largest_share(mix), HIGH=high, WIDE=wide, FLIP=flip, STEPS=_STEPS,
+                BLOCK=min(next_power_of_2(size), 1024),
             )  # fmt: skip
     return out, shares

@@ -1,7 +1,7 @@
 """The sum over taps as products of matrices: on any device, for any dtype, differentiable by autograd.
 
-A band of a matrix holds a neuron's taps, and one product gives many steps at once. On the CPU this was the fastest of
-four ways (a sum over shifted copies, a depthwise convolution, windows by `unfold`); see benchmarks/delays.py.
+A band of a matrix holds a neuron's taps, and one product gives many steps at once. A sum over shifted copies would read
+and write all of the memory once for each tap.
 """
 
 from __future__ import annotations

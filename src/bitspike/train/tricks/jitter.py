@@ -13,13 +13,14 @@ from bitspike.train.labels import Labels
 from bitspike.train.tricks.trick import Fetch, Setup, Trick
 
 IMAGES_ONLY = ("contrast",)
-EVENTS_ONLY = ("stretch", "time_shift")
+TIMES = ("stretch", "time_shift")
+EVENTS_ONLY = (*TIMES, "zoom")
 
 
 class JitterSamples(Trick):
     """`train.shift` moves samples; `train.contrast` multiplies images; `train.stretch`, `train.time_shift` change time.
 
-    Evaluations see samples as they are.
+    `train.zoom` moves events away from the middle of the sensor or towards it. Evaluations see samples as they are.
     """
 
     name = "jitter"
@@ -29,7 +30,7 @@ class JitterSamples(Trick):
         super().__init__(setup)
         config = setup.config
         self.images = Jitter(config.shift, config.contrast)
-        self.events = EventJitter(config.shift, config.stretch, config.time_shift)
+        self.events = EventJitter(config.shift, config.stretch, config.time_shift, config.zoom)
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
@@ -39,7 +40,7 @@ class JitterSamples(Trick):
             if getattr(config, field):
                 kind = "events" if images else "images"
                 return f"train.{field} belongs to {kind}, but {title} holds none; leave it out"
-        for field in EVENTS_ONLY if config.loss == "trace" else ():
+        for field in TIMES if config.loss == "trace" else ():
             if getattr(config, field):
                 return f"train.{field} changes the times of events, but the labels of {title} are times; leave it out"
         return None

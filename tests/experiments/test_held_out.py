@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from bitspike.data.datasets import open_dataset
-from bitspike.experiments.assembly import RunOptions, held_out_groups, held_out_in_words, identity, splits
+from bitspike.experiments.assembly import RunOptions, identity
+from bitspike.experiments.held_out import held_out_groups, held_out_in_words, splits
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
