@@ -210,9 +210,11 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d) -> Norm
 
 def _count_batches(layers: list[Block], steps: int) -> None:
     """Count the batches that batch norms have seen, in layers whose statistics the kernels computed."""
-    for block in layers:
-        if block.norm is not None and block.norm.training and block.norm.num_batches_tracked is not None:
-            block.norm.num_batches_tracked.add_(steps if isinstance(block.norm, StepBatchNorm2d) else 1)
+    norms = [block.norm for block in layers if block.norm is not None and block.norm.training]
+    counted = [norm for norm in norms if norm.num_batches_tracked is not None]
+    if counted:
+        counts = [steps if isinstance(norm, StepBatchNorm2d) else 1 for norm in counted]
+        torch._foreach_add_([norm.num_batches_tracked for norm in counted], counts)  # one launch for all
 
 
 def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
