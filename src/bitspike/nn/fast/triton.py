@@ -210,11 +210,14 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d) -> Norm
 
 def _count_batches(layers: list[Block], steps: int) -> None:
     """Count the batches that batch norms have seen, in layers whose statistics the kernels computed."""
-    norms = [block.norm for block in layers if block.norm is not None and block.norm.training]
-    counted = [norm for norm in norms if norm.num_batches_tracked is not None]
-    if counted:
-        counts = [steps if isinstance(norm, StepBatchNorm2d) else 1 for norm in counted]
-        torch._foreach_add_([norm.num_batches_tracked for norm in counted], counts)  # one launch for all
+    counts: list[Tensor] = []
+    more: list[int] = []
+    for norm in (block.norm for block in layers):
+        if norm is not None and norm.training and norm.num_batches_tracked is not None:
+            counts.append(norm.num_batches_tracked)
+            more.append(steps if isinstance(norm, StepBatchNorm2d) else 1)
+    if counts:
+        torch._foreach_add_(counts, more)  # one launch for all
 
 
 def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
