@@ -75,8 +75,11 @@ def network(notation, shape, **settings):
 
 
 # On a GPU, other cases than these repeat what they cover, and each takes seconds to compile.
-TELLING = ("all of it", "delays, dropout on currents", "norms, real sequence", "dropout on spikes, static")
-COMPILED = pytest.mark.slow if GPU else ()
+TELLING = ("all of it", "delays, dropout on currents", "norms, real sequence")
+
+
+def slow_on_a_gpu(test):
+    return pytest.mark.slow(test) if GPU else test
 
 
 def plainly(net, kind="counts"):
@@ -136,11 +139,15 @@ def compare(net, plain, x, *, recompute=False):
 
 
 def ways():
+    """Each case, with a batch of one, and computed again in the backward pass; most of the latter are slow tests."""
     for case in CASES:
-        yield pytest.param(case, 3, False, marks=() if case in TELLING else COMPILED)
-        again = case in ("all of it", "dropout on spikes, static")
-        yield pytest.param(case, 1, False, marks=() if case == "all of it" else pytest.mark.slow)
-        yield pytest.param(case, 3, True, marks=() if again else pytest.mark.slow)
+        best = case == "all of it"
+        for size, recompute, telling in (
+            (3, False, case in TELLING or not GPU),
+            (1, False, best and not GPU),
+            (3, True, best or (case == "dropout on spikes, static" and not GPU)),
+        ):
+            yield pytest.param(case, size, recompute, marks=() if telling else pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("case", "size", "recompute"), list(ways()))
@@ -181,7 +188,9 @@ def test_a_wide_network_trains_as_the_modules_with_rounded_delays(width):
         assert torch.cosine_similarity(p.grad.flatten(), q.grad.flatten(), 0) > 0.995, name
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in TELLING else COMPILED) for case in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in TELLING or not GPU else pytest.mark.slow) for case in CASES]
+)
 def test_evaluation_is_that_of_the_modules(case):
     net, plain, kind = both(case)
     for each in (net, plain):
@@ -211,6 +220,7 @@ def test_statistics_are_measured_again_with_rounded_delays():
         compare(net, plain, batch(kind))
 
 
+@slow_on_a_gpu
 def test_delays_outside_of_their_range_are_clamped():
     net, plain, kind = both("delays")
     for each in (net, plain):
@@ -220,6 +230,7 @@ def test_delays_outside_of_their_range_are_clamped():
     assert net.layers[1].delay.delays[:2].tolist() == [0.0, 5.0]
 
 
+@slow_on_a_gpu
 def test_a_width_is_read_anew_at_every_call_and_must_wait_for_backward():
     net, plain, kind = both("delays")
     x = batch(kind)
@@ -234,6 +245,7 @@ def test_a_width_is_read_anew_at_every_call_and_must_wait_for_backward():
         out.spikes.sum().backward()
 
 
+@slow_on_a_gpu
 def test_delays_without_gradient_get_none():
     net, plain, kind = both("all of it")
     for each in (net, plain):
