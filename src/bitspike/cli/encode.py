@@ -25,6 +25,7 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Turn recordings into spikes of 700 units, by the cochlear model of the Spiking Heidelberg Digits."""
+    from bitspike.data.progress import silent
     from bitspike.data.speech.cochlea import encode_speech
     from bitspike.data.speech.spike_files import as_events, require_spike_file, write_spikes
     from bitspike.data.speech.wav import read_wav
@@ -35,9 +36,10 @@ def encode(
     found = []
     with bars() as begin:
         tick = begin("recordings", len(files))
+        inner = begin if len(files) == 1 else silent  # a bar for each of many would fill the screen
         for path, its in zip(files, labels, strict=True):
             sound = read_wav(path)
-            spikes = encode_speech(sound.trimmed() if trim else sound, seed=seed, progress=begin)
+            spikes = encode_speech(sound.trimmed() if trim else sound, seed=seed, progress=inner)
             found.append(spikes)
             rows.append(
                 {

@@ -72,6 +72,7 @@ def hear(files: Sequence[Path], *, seed: int = 0, trim: bool = True, progress: P
     notes: list[str] = []
     found: list[Events] = []
     tick = progress("recordings", len(files))
+    inner = progress if len(files) == 1 else silent  # a bar for each of many would fill the screen
     for path in files:
         if path.suffix in SPIKE_FILES:
             events = read_spikes(path)
@@ -80,7 +81,7 @@ def hear(files: Sequence[Path], *, seed: int = 0, trim: bool = True, progress: P
             sound = read_wav(path)
             if sound.channels > 1:
                 notes.append(f"{path}: {sound.channels} channels were mixed to one")
-            events = as_events([encode_speech(sound.trimmed() if trim else sound, seed=seed, progress=progress)])
+            events = as_events([encode_speech(sound.trimmed() if trim else sound, seed=seed, progress=inner)])
             names.append(str(path))
         found.append(events)
         tick()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOUDNESS = 0.3  # root mean square that every recording is brought to
 BLOCK = 2**21  # numbers of the membrane that are held at once
+LEAST_UNITS = 8  # at once: hair cells of so many cost as much as those of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _fired(sound: Tensor, seed: int, progress: Progress) -> Iterator[tuple[Tenso
     """Yield the steps and units of spikes, for some units at a time."""
     from bitspike.ops.cochlea.run import cochlea
 
-    many = max(1, BLOCK // (len(sound) // 2 + 1))
+    many = max(LEAST_UNITS, BLOCK // (len(sound) // 2 + 1))
     blocks = range(0, MEMBRANE.units, many)
     tick = progress("hearing", len(blocks))
     run = cochlea(sound)

@@ -49,7 +49,10 @@ class Sound:
         import numpy as np
 
         width = max(1, round(WINDOW_S * self.rate))
-        power = np.convolve(self.samples**2, np.full(width, 1 / width), "same")
+        half = width // 2
+        energy = np.concatenate([np.zeros(half), np.cumsum(self.samples**2)])
+        energy = np.pad(energy, (1, width - half), "edge")  # of all samples up to half a window later
+        power = energy[width : width + len(self.samples)] - energy[: len(self.samples)]
         loud = np.flatnonzero(power >= QUIET * power.max())
         before, after = round(BEFORE_S * self.rate), round(AFTER_S * self.rate)
         padded = np.pad(self.samples, (before, after))
