@@ -70,8 +70,7 @@ class Delay(Checked):
         """Return `x [T, B, neurons, ...]` delayed; `past` holds the steps before it (see `remember`)."""
         self._require_input(x)
         if self.training and not transformed():  # torch.func wants nothing changed in place
-            with torch.no_grad():
-                self.delays.clamp_(0, self.longest)
+            self.delays.data.clamp_(0, self.longest)  # as data: an earlier call's backward pass may still come
         delays, width = self.delays.clamp(0, self.longest), self.width if self.training else None
         out = delay(x, delays, longest=self.longest, width=width, past=past, backend=self.backend)
         self.state = None if transformed() else self.remember(x, past).detach()
