@@ -27,7 +27,7 @@ BATCH = 128
 
 def accuracy(net: SpikingNetwork, images: Tensor, labels: Tensor) -> float:
     """Return the accuracy in percent, in batches as in training."""
-    predicted = [net(part).spikes.sum(0).argmax(1) for part in images.split(BATCH)]
+    predicted = [net.scores(part).argmax(1) for part in images.split(BATCH)]
     return 100 * (torch.cat(predicted) == labels).double().mean().item()
 
 

@@ -62,7 +62,7 @@ def judge(net: SpikingNetwork, images: Tensor, labels: Tensor, calibrate: Tensor
                 norm.momentum = 1 / (i + 1)  # the plain average
             net.train()(part)
         right = [
-            (net.eval()(x).spikes.sum(0).argmax(1) == y).sum().item()
+            (net.eval().scores(x).argmax(1) == y).sum().item()
             for x, y in zip(images.split(500), labels.split(500), strict=True)
         ]
     for norm, momentum in zip(norms, momenta, strict=True):

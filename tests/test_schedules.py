@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import Constant, Linear, Relax, Schedule
-from bitspike.schedules import Cosine, WarmupCosine
+from bitspike.schedules import Cosine, Exponential, WarmupCosine
 
 starts = st.floats(0.01, 50)
 gaps = st.floats(0.01, 50)
@@ -143,3 +143,36 @@ def test_a_learning_rate_that_is_none_is_refused(make, says):
 def test_a_learning_rate_of_words_is_refused():
     with pytest.raises(TypeError, match="Cosine: start must be a number, but is '1'"):
         Cosine("1", 10)
+
+
+# ---- The width of delays
+
+
+@given(st.floats(0.1, 100), st.floats(0.1, 100), st.floats(0, 300), steps)
+def test_an_exponential_is_its_formula(start, stop, length, k):
+    found = Exponential(start, stop, length)(k)
+    if k >= length:
+        assert found == stop
+    else:
+        assert math.log(found / start) == pytest.approx(math.log(stop / start) * k / length, rel=1e-6, abs=1e-9)
+
+
+def test_an_exponential_by_hand():
+    assert [Exponential(16.0, 1.0, 8)(k) for k in (0, 2, 4, 6, 8, 9, 100)] == [16.0, 8.0, 4.0, 2.0, 1.0, 1.0, 1.0]
+    assert [Exponential(2.0, 8.0, 2.5)(k) for k in (0, 2, 3)] == [2.0, pytest.approx(2 * 4**0.8), 8.0]
+    assert Exponential(4.0, 0.5, 0)(0) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((0.0, 1.0, 3), "Exponential: start must be a finite number > 0, but is 0.0"),
+        ((1.0, math.inf, 3), "Exponential: stop must be a finite number > 0, but is inf"),
+        ((1.0, 2.0, -1), "Exponential: steps must be a finite number >= 0, but is -1"),
+    ],
+)
+def test_an_exponential_that_is_none_is_refused(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        Exponential(*arguments)
+    with pytest.raises(ValueError, match="Exponential: step must be >= 0, but is -1"):
+        Exponential(1.0, 2.0, 3)(-1)

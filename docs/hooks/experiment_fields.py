@@ -40,6 +40,7 @@ def fields_page() -> str:
     for name, title in TABLES.items():
         parts.append(_section(title, f"{name}.", _referred(schema["properties"][name], inner), inner))
     parts.append(_section("A threshold that is annealed", "net.theta.", inner["Rise"], inner))
+    parts.append(_section("Learning rates of kinds of parameters", "train.rates.", inner["Rates"], inner))
     return "".join(parts)
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "BinaryConv2d",
     "BinaryLinear",
     "Constant",
+    "Delay",
     "LIF",
     "LIFOutput",
     "LIFState",
@@ -23,6 +24,7 @@ __all__ = [
     "build",
     "count_loss",
     "cross_entropy_loss",
+    "delay",
     "initialize",
     "latency",
     "lif",
@@ -48,13 +50,14 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds this to what is
         AdaptiveLIF,
         BinaryConv2d,
         BinaryLinear,
+        Delay,
         RecurrentLIF,
         SpikingNetwork,
         build,
         initialize,
         record,
     )
-    from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, lif
+    from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize, delay, lif
     from bitspike.schedules import Constant, Linear, Relax, Schedule
     from bitspike.suggest import suggest_schedules
     from bitspike.train import count_loss, cross_entropy_loss, trace_loss
@@ -68,10 +71,10 @@ else:
             "bitspike.data": ["latency", "poisson"],
             "bitspike.experiments.saved": ["load_run"],
             "bitspike.nn": [
-                *("LIF", "AdaptiveLIF", "BinaryConv2d", "BinaryLinear", "RecurrentLIF"),
+                *("LIF", "AdaptiveLIF", "BinaryConv2d", "BinaryLinear", "Delay", "RecurrentLIF"),
                 *("SpikingNetwork", "build", "initialize", "record"),
             ],
-            "bitspike.ops": ["Adaptation", "LIFOutput", "LIFState", "binarize", "lif"],
+            "bitspike.ops": ["Adaptation", "LIFOutput", "LIFState", "binarize", "delay", "lif"],
             "bitspike.schedules": ["Constant", "Linear", "Relax", "Schedule"],
             "bitspike.suggest": ["suggest_schedules"],
             "bitspike.train": ["count_loss", "cross_entropy_loss", "trace_loss"],

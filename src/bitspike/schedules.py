@@ -1,6 +1,7 @@
 """Thresholds and learning rates as closed forms of the training iteration: no torch, no hidden state.
 
-`Constant`, `Linear` and `Relax` are thresholds; `Cosine` and `WarmupCosine` are learning rates, as is `Constant`.
+`Constant`, `Linear` and `Relax` are thresholds; `Cosine` and `WarmupCosine` are learning rates, as is `Constant`;
+`Exponential` is the width of delays.
 """
 
 from __future__ import annotations
@@ -225,3 +226,34 @@ class WarmupCosine:
         if step < self.warmup:
             return self.peak * step / self.warmup
         return self.peak / 2 * (1 + math.cos(math.pi * min((step - self.warmup) / (self.steps - self.warmup), 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """w(k) = start * (stop / start)**(k / steps) while k < steps, then stop: each iteration multiplies by one factor.
+
+    `steps` need not be whole; if it is 0, w is `stop` from the first iteration on.
+
+    Examples:
+        >>> from bitspike.schedules import Exponential
+        >>> width = Exponential(start=8.0, stop=0.5, steps=4)
+        >>> [width(k) for k in range(6)]
+        [8.0, 4.0, 2.0, 1.0, 0.5, 0.5]
+    """
+
+    start: float
+    stop: float
+    steps: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "stop"):
+            _require_number("Exponential", name, value := getattr(self, name))
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"Exponential: {name} must be a finite number > 0, but is {value!r}")
+        _require_number("Exponential", "steps", self.steps)
+        if not 0 <= self.steps < math.inf:
+            raise ValueError(f"Exponential: steps must be a finite number >= 0, but is {self.steps!r}")
+
+    def __call__(self, step: int) -> float:
+        _require_step("Exponential", step)
+        return self.start * (self.stop / self.start) ** (step / self.steps) if step < self.steps else self.stop

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from bitspike.nn import SpikingNetwork
-from bitspike.nn.access import NEVER, Neurons, Recorded, neuron_layers, set_to_rest
+from bitspike.nn.access import Neurons, Recorded, neuron_layers, set_to_rest
 from bitspike.nn.block import Block
 from bitspike.nn.recording import listening, require_one_shape, stop_recording
 from bitspike.nn.unchanged import unchanged
+from bitspike.ops.readout.op import NEVER
 from bitspike.schedules import Constant, Relax, Schedule
 
 _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never covers all of it
@@ -288,7 +289,9 @@ def _copies(net: SpikingNetwork) -> Iterator[Block]:
         block = cast(Block, copy.deepcopy(layer))
         stop_recording(block)
         block.train()
-        block.dropout.p = 0.0
+        for dropout in (block.dropout, block.spike_dropout):
+            if dropout is not None:
+                dropout.p = 0.0
         yield block
 
 

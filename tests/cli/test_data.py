@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from helpers.files import fake_mnist
+from helpers.files import fake_mnist, fake_shd
 
 
 @pytest.fixture
@@ -64,3 +64,11 @@ def test_data_info_in_words(here, cli):
     assert status == 0
     assert "classes      1" in out
     assert "events_per_sample" in out
+
+
+def test_data_info_names_the_speakers(here, cli, tmp_path):
+    fake_shd(tmp_path / "root")
+    told = json.loads(cli("data", "info", "shd", "--json")[1])
+    assert told["train"]["speakers"] == [0, 1, 2, 6]
+    assert told["test"]["speakers"] == [0, 4]
+    assert "speakers [0, 1, 2, 6]" in cli("data", "info", "shd")[1]

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bitspike.data.catalog import CATALOG, drawn_from_seed, labels_are_times, lookup
+from bitspike.data.catalog import CATALOG, drawn_from_seed, labels_are_times, lookup, usual_edition
 from bitspike.data.entry import UNKNOWN, Found
 from bitspike.data.progress import silent
 from helpers.files import event_arrays, write_npz
@@ -86,3 +86,16 @@ def test_small_cameras_are_read_in_their_units(name, column, microseconds, senso
     assert entry.classes == classes
     assert (entry.source.bin_ms, entry.source.steps, entry.source.downsample) == binning
     assert entry.source.polarity
+
+
+def test_the_first_edition_is_the_usual_one():
+    assert [usual_edition(name) for name in ("mnist", "shd", "dvs128")] == ["published"] * 3
+    assert usual_edition("dvs-sign") == "simulated from video"
+    assert [usual_edition(name) for name in ("coding", "none such", None)] == [None] * 3
+
+
+def test_groups_are_named_where_readers_give_them():
+    assert {name: entry.group_names for name, entry in CATALOG.items() if entry.group_names} == {
+        "shd": "speakers",
+        "dvs128": "users",
+    }

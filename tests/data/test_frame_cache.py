@@ -31,12 +31,12 @@ BINNING = Binning(10, 8, clip=3)
 KEY = {"dataset": "made", "split": "train"}
 
 
-def some_events(seed=0, samples=6, each=30):
+def some_events(seed=0, samples=6, each=30, groups=None):
     rng = np.random.default_rng(seed)
     lengths = np.array([each] * (samples - 1) + [0])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     t, x = rng.integers(0, 90, offsets[-1]), rng.integers(0, 5, offsets[-1])
-    return Events(t, x, None, None, offsets, np.arange(samples) % 3, (5,))
+    return Events(t, x, None, None, offsets, np.arange(samples) % 3, (5,), groups)
 
 
 def same(one, other):
@@ -65,6 +65,27 @@ def test_the_cache_gives_what_binning_gives(tmp_path_factory, seed, samples, eac
     expected = bin_events(events, BINNING)
     assert same(cached_frames(lambda: events, BINNING, KEY, folder, workers=workers), expected)
     assert same(cached_frames(never, BINNING, KEY, folder), expected)
+
+
+def test_groups_are_kept(tmp_path):
+    events = some_events(groups=np.array([5, 5, 0, 9, 9, 5]))
+    built = cached_frames(lambda: events, BINNING, KEY, tmp_path)
+    read = cached_frames(never, BINNING, KEY, tmp_path)
+    assert built.groups.tolist() == read.groups.tolist() == [5, 5, 0, 9, 9, 5]
+    assert read.groups.dtype == torch.int64
+    assert bin_events(events, BINNING, range(1, 4)).groups.tolist() == [5, 0, 9]
+    cached_frames(some_events, BINNING, KEY, tmp_path / "without")
+    assert cached_frames(never, BINNING, KEY, tmp_path / "without").groups is None
+
+
+@pytest.mark.parametrize("groups", [torch.zeros(5, dtype=torch.int64), torch.zeros(6)])
+def test_wrong_groups_are_built_again(tmp_path, groups):
+    cached_frames(some_events, BINNING, KEY, tmp_path)
+    path = only_file(tmp_path)
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    safetensors.torch.save_file(safetensors.torch.load_file(path) | {"groups": groups}, path, metadata=metadata)
+    assert rebuilt(tmp_path)
 
 
 @pytest.mark.parametrize("change", ["key", "more key", "bin_us", "steps", "clip", "duration_us", "polarity", "format"])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from bitspike.data import Images
 from bitspike.data.coding import coding_task
 from bitspike.data.samples import frames_from_dense
-from bitspike.data.splits import held_out, limited
+from bitspike.data.splits import drawn_groups, group_rows, held_out, limited, split_rows
+from bitspike.data.thinning import thinned
 from helpers.frames import dense
 
 
@@ -74,6 +75,73 @@ def test_a_split_depends_on_its_seed():
 
 def test_nothing_is_held_out_of_a_share_of_zero():
     assert len(held_out(torch.zeros(10, dtype=torch.long), 0.0, 0)[1]) == 0
+
+
+# ---- Groups
+
+
+def test_groups_follow_their_samples():
+    groups, labels = torch.tensor([4, 4, 0, 9]), torch.arange(4)
+    images = Images(torch.zeros(4, 1, 2, 2), labels, groups)
+    for samples in (images, frames_from_dense(dense(4, 3, (2,)), labels, groups)):
+        assert samples.select(torch.tensor([3, 0])).groups.tolist() == [9, 4]
+        assert samples.select(torch.tensor([True, False, True, False])).groups.tolist() == [4, 0]
+        assert samples[1:3].groups.tolist() == [4, 0]
+        assert samples.to("cpu").groups.tolist() == groups.tolist()
+    assert thinned(images, 0.5, 0, "train").groups.tolist() == groups.tolist()
+    assert Images(torch.zeros(4, 1, 2, 2), labels).select(torch.tensor([1])).groups is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=60),
+    st.floats(0.01, 0.9),
+    st.integers(0, 9),
+)
+def test_a_group_is_never_divided(rows, share, seed):
+    labels, groups = (torch.tensor(column) for column in zip(*rows, strict=True))
+    samples = Images(torch.zeros(len(rows), 1, 1, 1), labels, groups)
+    kept, held = split_rows(samples, share, seed)
+    assert sorted(kept.tolist() + held.tolist()) == list(range(len(rows)))
+    assert not set(groups[kept].tolist()) & set(groups[held].tolist())
+    assert len(kept) > 0
+    assert (len(held) > 0) == (len(groups.unique()) > 1)
+    assert torch.equal(split_rows(samples, share, seed)[1], held)
+
+
+@given(st.lists(st.integers(5, 40), min_size=2, max_size=12), st.floats(0.05, 0.6), st.integers(0, 9))
+def test_about_the_share_is_held_out_with_every_class_on_both_sides(sizes, share, seed):
+    groups = torch.repeat_interleave(torch.arange(len(sizes)) * 3, torch.tensor(sizes))
+    labels = torch.cat([torch.arange(size) % 5 for size in sizes])
+    kept, held = group_rows(groups, drawn_groups(labels, groups, share, seed))
+    assert labels[kept].unique().tolist() == labels[held].unique().tolist() == list(range(5))
+    # one group more or less would be as far off, or further
+    assert abs(len(held) - share * len(groups)) <= max(sizes)
+
+
+def test_a_class_of_one_group_stays_in_training():
+    labels = torch.tensor([0, 1, 0, 1, 0, 1, 2])
+    groups = torch.tensor([0, 0, 1, 1, 2, 2, 2])
+    for seed in range(9):
+        assert 2 not in drawn_groups(labels, groups, 0.4, seed)
+
+
+def test_a_group_is_added_for_a_class_that_is_missing():
+    labels = torch.tensor([0] * 10 + [1] * 10 + [0] * 10 + [1] * 10)
+    groups = torch.arange(4).repeat_interleave(10)
+    for seed in range(9):  # a quarter is one group, which has one class
+        assert sorted(labels[drawn_groups(labels, groups, 0.25, seed)[i] * 10].item() for i in range(2)) == [0, 1]
+
+
+def test_where_every_group_has_a_class_of_its_own_the_smallest_is_held_out():
+    labels = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2])
+    assert drawn_groups(labels, labels + 5, 0.3, 0) == [6]
+
+
+def test_groups_depend_on_the_seed_and_not_on_the_order_of_samples():
+    labels, groups = torch.arange(100) % 2, torch.arange(100) // 10
+    assert len({tuple(drawn_groups(labels, groups, 0.1, seed)) for seed in range(20)}) > 3
+    mixed = torch.randperm(100)
+    assert drawn_groups(labels[mixed], groups[mixed], 0.3, 4) == drawn_groups(labels, groups, 0.3, 4)
 
 
 @pytest.mark.parametrize("limit", [None, 10, 99])

@@ -18,7 +18,9 @@ LISTS = [([0.0, 0.0005, 1.0], [3, 699, 0]), ([], []), ([0.25], [7])]
 
 
 def same(one, other):
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("t", "x", "offsets", "labels"))
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("t", "x", "offsets", "labels", "groups")
+    )
 
 
 @pytest.mark.parametrize("name", ["shd.h5", "shd.h5.gz", "shd.h5.zip"])
@@ -55,7 +57,7 @@ def test_blocks_of_samples_change_nothing(tmp_path_factory, block, spikes, seed)
     compact = random_trains(7, spikes=spikes, seed=seed)
     folder = tmp_path_factory.mktemp("shd")
     lists = trains_as_lists(compact)
-    plain = write_shd(folder / "shd.h5", lists, compact["labels"])
+    plain = write_shd(folder / "shd.h5", lists, compact["labels"], speakers=compact["speaker"])
     tight = write_shd_compact(folder / "shd.npz.xz", compact)
     seconds = np.concatenate([times for times, _ in lists]).astype(np.float16)
     with pytest.MonkeyPatch.context() as patch:
@@ -65,7 +67,56 @@ def test_blocks_of_samples_change_nothing(tmp_path_factory, block, spikes, seed)
             assert read.x.tolist() == [unit for _, units in lists for unit in units]
             assert np.diff(read.offsets).tolist() == [len(units) for _, units in lists]
             assert read.labels.tolist() == compact["labels"].tolist()
+            assert read.groups.tolist() == compact["speaker"].tolist()
             assert read.sensor == (700,)
+
+
+# ---- Speakers
+
+
+def test_speakers_are_the_groups(tmp_path):
+    published = read_shd(write_shd(tmp_path / "shd.h5.gz", LISTS, [1, 2, 3], speakers=[11, 0, 4]))
+    assert published.groups.tolist() == [11, 0, 4]
+    trains = random_trains(3) | {"speaker": np.array([7, 7, 9], np.uint8)}
+    compact = read_shd_compact(write_shd_compact(tmp_path / "shd.npz.xz", trains))
+    assert compact.groups.tolist() == [7, 7, 9]
+    assert (published.groups.dtype, compact.groups.dtype) == (np.int64, np.int64)
+
+
+def test_files_without_speakers_are_read(tmp_path):
+    path = write_shd(tmp_path / "shd.h5", LISTS, [1, 2, 3])
+    with h5py.File(path, "a") as file:
+        del file["extra/speaker"]
+    assert read_shd(path).groups is None
+    with h5py.File(path, "a") as file:
+        del file["extra"]
+    assert read_shd(path).groups is None
+    without = {name: array for name, array in random_trains(3).items() if name != "speaker"}
+    assert read_shd_compact(write_shd_compact(tmp_path / "shd.npz.xz", without)).groups is None
+
+
+@pytest.mark.parametrize(
+    ("speakers", "says"),
+    [
+        (
+            np.zeros(2, np.uint16),
+            r"extra/speaker must be whole numbers, one for each of 3 samples, but is uint16 \[2\]",
+        ),
+        (np.zeros((3, 1), np.uint16), "extra/speaker must be whole numbers, one for each of 3 samples"),
+        (np.zeros(3), "extra/speaker must be whole numbers, .* but is float64"),
+        (np.array([0, -1, 2]), r"extra/speaker must be in 0\.\.65535, but range over -1\.\.2"),
+        (h5py.ExternalLink("secret.h5", "labels"), "extra/speaker must be in the file itself, but is a link"),
+    ],
+)
+def test_wrong_speakers_are_named(tmp_path, speakers, says):
+    write_shd(tmp_path / "secret.h5", LISTS, [4, 5, 6])
+    path = write_shd(tmp_path / "shd.h5", LISTS, [1, 2, 3])
+    with h5py.File(path, "a") as file:
+        del file["extra/speaker"]
+        file["extra/speaker"] = speakers
+    with pytest.raises(ValueError, match=says) as caught:
+        read_shd(path)
+    assert str(caught.value).startswith(str(path))
 
 
 # ---- Damage
@@ -222,6 +273,10 @@ GOOD = random_trains(3, spikes=10)
         ({"isi": GOOD["isi"][:-1]}, "counts add up to 20 spikes, but isi has 19"),
         ({"labels": GOOD["labels"][:2]}, "labels must be as many as counts, 3"),
         ({"labels": GOOD["labels"] + np.uint8(19)}, r"labels must be in 0\.\.19, but range over 19\.\.21"),
+        (
+            {"speaker": GOOD["labels"][:2]},
+            r"speaker must be whole numbers, one for each of 3 samples, but is uint8 \[2\]",
+        ),
         ({"tick_ms": np.float32(0)}, r"tick_ms must be one number in \(0, 1000\]"),
         ({"tick_ms": np.float32(np.nan)}, r"tick_ms must be one number in \(0, 1000\]"),
         ({"tick_ms": np.float32([1, 2])}, r"tick_ms must be one number in \(0, 1000\]"),

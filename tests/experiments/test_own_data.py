@@ -14,7 +14,7 @@ from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Frames, Images
 from bitspike.data.splits import held_out, limited
-from bitspike.experiments.assembly import splits
+from bitspike.experiments.held_out import splits
 from bitspike.experiments.schema import read_experiment
 from helpers.files import event_arrays, write_hdf5, write_npz
 

@@ -1,6 +1,7 @@
 """The twenty presets against the paper's tables, typed off here a second time and never read from the TOML files."""
 
 import inspect
+import math
 import tomllib
 from decimal import Decimal
 from typing import NamedTuple
@@ -9,9 +10,12 @@ import pytest
 import torch
 
 from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax, build
+from bitspike.data import Dataset, Images
+from bitspike.data.catalog import lookup
 from bitspike.experiments.assembly import build_network, differences
 from bitspike.experiments.presets import TASKS, VARIANTS, preset, preset_names, preset_or_file
 from bitspike.experiments.schema import NetConfig, Rise, as_toml, experiment
+from bitspike.experiments.summaries import unlike_preset
 from bitspike.nn import StepBatchNorm2d
 
 STATIC = "16Conv5-AP2-64Conv5-AP2-1024Dense10"
@@ -102,7 +106,8 @@ BATCHES = {"coding": 1, "mnist": 128, "fashion": 128, "dvs128": 8, "shd": 32}
 BINS = {"dvs128": (5.0, 100, 360), "shd": (3.0, 333, None)}
 
 OURS = ["mnist/best", "mnist/quick", "fashion/best"]
-every_preset = pytest.mark.parametrize("name", [name for name in preset_names() if name not in OURS])
+CAMERAS = [f"{task}/{variant}" for task in ("nmnist-small", "dvs-sign") for variant in VARIANTS]
+every_preset = pytest.mark.parametrize("name", [name for name in preset_names() if name not in (*OURS, *CAMERAS)])
 
 
 def rounds_to(value: float, printed: str) -> bool:
@@ -121,10 +126,10 @@ def test_rounding_is_to_the_last_printed_digit():
     assert not rounds_to(0.0105, "1.00e-2")
 
 
-def test_there_are_five_tasks_in_four_variants():
-    assert TASKS == ("coding", "mnist", "fashion", "dvs128", "shd")
+def test_there_are_five_tasks_of_the_paper_and_two_more_in_four_variants():
+    assert TASKS == ("coding", "mnist", "fashion", "dvs128", "shd", "nmnist-small", "dvs-sign")
     assert VARIANTS == ("float32", "theta1", "fixed", "annealed")
-    assert set(preset_names()) == {*CELLS, *OURS}
+    assert set(preset_names()) == {*CELLS, *OURS, *CAMERAS}
 
 
 @every_preset
@@ -407,6 +412,48 @@ def test_our_best_is_the_papers_network_at_one_bit(name):
     assert ours.paper is None
     for key in set_in(name):
         assert ours.sources.get(key), key
+
+
+@pytest.mark.parametrize("name", CAMERAS)
+def test_small_camera_sets_have_the_networks_and_figures_of_dvs128(name):
+    ours, papers = preset(name), preset(f"dvs128/{name.split('/')[1]}")
+    changed = {line.split(" was ")[0] for line in differences(papers, ours, free=())}
+    assert changed <= {
+        *("data.name", "data.bin_ms", "data.steps", "data.test_steps", "data.polarity", "data.downsample"),
+        *("net.notation", "train.batch", "train.epochs", "train.patience", "train.half_period"),
+    }
+    assert ours.net.notation.rpartition("Dense")[0] == papers.net.notation.rpartition("Dense")[0]
+    assert ours.paper is None
+    assert ours.train.protocol == "holdout"
+    for key in set_in(name):
+        assert ours.sources.get(key), key
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "samples", "covered_ms"),
+    [("nmnist-small", (2, 34, 34), 1000, 310), ("dvs-sign", (2, 32, 32), 600, 5000)],
+)
+def test_small_camera_sets_fit_their_networks_and_schedules(task, shape, samples, covered_ms):
+    spec = preset(f"{task}/annealed")
+    entry = lookup(task)
+    net = build_network(spec, shape)
+    assert net.layers[-1].synapse.weight.shape == (entry.classes, 800)
+    side = entry.source.read.keywords["sensor"][0] // (spec.data.downsample or 1)
+    assert shape == (2, side, side)
+    iterations = math.ceil(samples * (1 - spec.data.validation_share) / spec.train.batch)
+    assert spec.train.half_period == 10 * iterations
+    assert spec.data.steps * spec.data.bin_ms == pytest.approx(covered_ms, rel=1e-4)
+
+
+def test_the_only_files_of_a_set_are_those_that_its_presets_mean():
+    samples = Images(torch.zeros(2, 1, 1, 1), torch.arange(2))
+
+    def remarks(name, edition):
+        return unlike_preset(preset(name), Dataset("some", "Some", 2, samples, samples, edition=edition))
+
+    assert remarks("dvs-sign/fixed", "simulated from video") == []
+    assert remarks("shd/fixed", "published") == []
+    assert remarks("shd/fixed", "regenerated") == ["the data is Some (regenerated)"]
 
 
 def test_quick_is_our_best_cut_down():

@@ -181,8 +181,8 @@ def write_shd_compact(path, compact):
     return path
 
 
-def write_shd(path, lists, labels, *, times_dtype=np.float16):
-    """The published layout: .h5, or with .gz or .zip behind it."""
+def write_shd(path, lists, labels, *, times_dtype=np.float16, speakers=None):
+    """The published layout: .h5, or with .gz or .zip behind it; by default one speaker says everything."""
     import h5py
 
     plain = path if path.suffix == ".h5" else path.with_name("plain.h5")
@@ -192,7 +192,7 @@ def write_shd(path, lists, labels, *, times_dtype=np.float16):
         for row, (seconds, unit) in enumerate(lists):
             times[row], units[row] = np.asarray(seconds, times_dtype), np.asarray(unit, np.uint16)
         out["labels"] = np.asarray(labels, np.uint16)
-        out["extra/speaker"] = np.zeros(len(lists), np.uint16)
+        out["extra/speaker"] = np.asarray([0] * len(lists) if speakers is None else speakers, np.uint16)
         out["extra/keys"] = np.array([b"zero", b"one"], dtype="S21")
     if plain != path:
         data = plain.read_bytes()
@@ -203,6 +203,20 @@ def write_shd(path, lists, labels, *, times_dtype=np.float16):
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr(path.name.removesuffix(".zip"), data)
     return path
+
+
+def fake_shd(root, speakers=(0, 1, 2, 6), each=20, *, spikes=200, seed=0):
+    """A small SHD in the published layout: each speaker says `each` digits in turn; speaker 4 is in the test only."""
+    rng = np.random.default_rng(seed)
+    folder = root / "shd"
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, who in (("train", speakers), ("test", (4, speakers[0]))):
+        of = np.repeat(who, each)
+        labels = np.arange(len(of)) % 20
+        times = [np.sort(rng.random(spikes)) for _ in of]
+        lists = [(time, rng.integers(0, 700, spikes)) for time in times]
+        write_shd(folder / f"shd_{part}.h5", lists, labels, speakers=of)
+    return folder
 
 
 # ---- npz and HDF5 with named arrays

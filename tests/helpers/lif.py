@@ -93,7 +93,7 @@ def gradients(backend, call, given, dtype=None):
         call["state"] = LIFState(*(None if part is None else part.clone().requires_grad_() for part in call["state"]))
         leaves |= {f"state {i}": part for i, part in enumerate(call["state"]) if part is not None}
     out = lif(call.pop("current"), backend=backend, **call)
-    parts = dict(zip(OUTPUTS, (out.spikes, out.membrane, *out.state), strict=True))
+    parts = dict(zip(OUTPUTS, (out.spikes, out.membrane, *out.state[:3]), strict=True))
     parts = {name: parts[name] for name in given if parts[name] is not None and parts[name].requires_grad}
     torch.autograd.backward(list(parts.values()), [given[name].to(part) for name, part in parts.items()])
     return out, {name: leaf.grad for name, leaf in leaves.items()}

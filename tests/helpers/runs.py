@@ -54,6 +54,59 @@ def write_experiment(folder: Path, samples: int = 60) -> Path:
     return folder / "tiny.toml"
 
 
+_EVENTS_TOML = """
+[data]
+file = "events.npz"
+kind = "events"
+time_unit = "us"
+sensor = [12]
+steps = 10
+bin_ms = 10
+[net]
+notation = "12Dense8-8Dense6-6Dense3"
+beta = [{low = 0.6, high = 0.95}, 0.8, 0.9]
+slope = 2.0
+theta = [{start = 0.5, stop = 1.0, rate = 0.02}, 0.8, 1.0]
+delays = 4
+dense_norm = true
+readout = "membrane"
+spike_dropout = 0.2
+surrogate = "arctan"
+learn_beta = false
+[train]
+epochs = 3
+batch = 8
+lr = 0.01
+schedule = "decay"
+warmup = 0.1
+loss = "cross_entropy"
+label_smoothing = 0.1
+latent_clip = 0.1
+shift = 2
+stretch = 0.2
+time_shift = 1
+mix = 0.4
+recalibrate = 20
+[train.rates]
+norms = 0.002
+delays = 0.5
+"""
+
+
+def write_event_experiment(folder: Path, samples: int = 60) -> Path:
+    """Write random events of three classes, and a recipe with delays and all that changes training samples."""
+    import numpy as np
+
+    drawn = np.random.default_rng(0)
+    labels = np.arange(samples) % 3
+    counts = drawn.integers(20, 60, samples)
+    t = np.concatenate([np.sort(drawn.integers(0, 100_000, n)) for n in counts])
+    x = np.concatenate([(drawn.integers(0, 6, n) + 3 * k) % 12 for k, n in zip(labels, counts, strict=True)])
+    np.savez(folder / "events.npz", t=t, x=x, offsets=np.concatenate(([0], counts.cumsum())), labels=labels)
+    (folder / "events.toml").write_text(_EVENTS_TOML)
+    return folder / "events.toml"
+
+
 def arguments(experiment: Path, out: Path, *more: str) -> list[str]:
     """Return the arguments of `bitspike train` on the CPU."""
     return ["train", str(experiment), "--out", str(out), "--device", "cpu", *more]

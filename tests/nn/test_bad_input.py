@@ -13,7 +13,7 @@ from bitspike import (
     build,
     initialize,
 )
-from bitspike.nn import StepBatchNorm2d
+from bitspike.nn import DecayRange, SharedBatchNorm1d, StepBatchNorm2d
 from helpers.bad_input import INF, NAN, case, images, network, require_clear_line
 
 CURRENT = torch.ones(4, 2, 3)  # T, B, N
@@ -67,6 +67,10 @@ LAYERS = [
     case(
         "norm of other channels", ValueError, lambda: StepBatchNorm2d(2)(torch.rand(3, 4, 3, 2, 2)),
         "StepBatchNorm2d: | 2 | [3, 4, 3, 2, 2]",
+    ),
+    case(
+        "dense norm of other neurons", ValueError, lambda: SharedBatchNorm1d(2)(torch.rand(3, 4, 3)),
+        "SharedBatchNorm1d: | [B, 2] or [T, B, 2] | [3, 4, 3]",
     ),
     case(
         "conv of 3 dimensions", ValueError, lambda: BinaryConv2d(1, 1, 3)(torch.ones(1, 5, 5)),
@@ -149,6 +153,14 @@ NETWORKS = [
     case("thetas", ValueError, lambda: network(theta=[1.0] * 3), "build: theta | neuron layer, 2 | 3 were given"),
     case("slopes", ValueError, lambda: network(slope=[]), "build: slope | neuron layer, 2 | 0 were given"),
     case("dropouts", ValueError, lambda: images(dropout=[0.1, 0.2]), "build: dropout | Dense layer, 1 | 2 were given"),
+    case("delays", ValueError, lambda: network(delays=-2), "build: delays | whole number >= 0 | is -2 | 0 means none"),
+    case("delays, glances", ValueError, lambda: images(delays=2, glances=5), "build: delays | sequences | glances=5"),
+    case("static", ValueError, lambda: images(delays=2)(torch.rand(2, 1, 8, 8)), "SpikingNetwork: delays | static"),
+    case("dense norm", TypeError, lambda: network(dense_norm="no"), "build: dense_norm | True or False | 'no'"),
+    case("readout", ValueError, lambda: network(readout="u"), "build: readout | 'spikes' or 'membrane' | 'u'"),
+    case("dropped spikes", ValueError, lambda: network(spike_dropout=1.0), "build: spike_dropout | [0, 1) | is 1.0"),
+    case("no spikes", ValueError, lambda: build("4-2", spike_dropout=0.1), "build: spike_dropout | '4-2' has none"),
+    case("decays", ValueError, lambda: DecayRange(0.9, 0.5), "DecayRange: | 0 <= low <= high <= 1 | 0.9 and 0.5"),
     case("beta of one layer", ValueError, lambda: network(beta=[0.5, 2.0]), "LIF: beta | [0, 1] | is 2.0"),
     case("theta of one layer", ValueError, lambda: network(theta=[0.0, 1.0]), "LIF: theta | > 0 | is 0.0"),
     case("dropout 1", ValueError, lambda: network(dropout=1.0), "build: dropout | [0, 1) | is 1.0 | share"),

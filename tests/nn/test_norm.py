@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from bitspike.nn import SharedBatchNorm2d, StepBatchNorm2d, norm
+from bitspike.nn import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d, norm
+from bitspike.nn.sharding import Shard, set_shard
 
 STEPS, SHAPE = 6, (3, 4, 5, 5)
 
@@ -155,3 +156,88 @@ def test_without_running_averages_evaluation_normalizes_each_step_too():
     x = torch.randn(STEPS, *SHAPE) * torch.arange(1, STEPS + 1).view(-1, 1, 1, 1, 1)
     without = StepBatchNorm2d(4, track_running_stats=False)
     torch.testing.assert_close(without.eval()(x), StepBatchNorm2d(4)(x))
+
+
+def dense_twins():
+    """A norm of Dense currents and PyTorch's, with the same parameters that are not their defaults."""
+    ours, theirs = SharedBatchNorm1d(4), nn.BatchNorm1d(4)
+    with torch.no_grad():
+        ours.weight.copy_(torch.randn(4))
+        ours.bias.copy_(torch.randn(4))
+    theirs.load_state_dict(ours.state_dict())
+    return ours, theirs
+
+
+@pytest.mark.parametrize("as_rows", [False, True])  # as on the CPU, as on a GPU
+def test_a_dense_norm_is_pytorchs_over_batch_and_time(as_rows, monkeypatch):
+    monkeypatch.setattr(norm, "_as_rows", lambda x: as_rows)
+    ours, theirs = dense_twins()
+    x, weights = torch.randn(STEPS, 3, 4) * 3 + 1, torch.randn(STEPS, 3, 4)
+    mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, wanted = ours(mine), theirs(other.flatten(0, 1)).view_as(x)
+    torch.testing.assert_close(out, wanted, rtol=1e-6, atol=1e-6)
+    (out * weights).sum().backward()
+    (wanted * weights).sum().backward()
+    for got, right in ((mine, other), (ours.weight, theirs.weight), (ours.bias, theirs.bias)):
+        torch.testing.assert_close(got.grad, right.grad, rtol=1e-5, atol=2e-6)
+    assert_same_statistics(ours, theirs, rtol=1e-6, atol=1e-6)
+    assert ours.num_batches_tracked == 1
+    ours.eval(), theirs.eval()
+    torch.testing.assert_close(ours(x), theirs(x.flatten(0, 1)).view_as(x), rtol=1e-6, atol=1e-6)
+    assert ours(x[:, :0]).shape == (STEPS, 0, 4)
+
+
+def test_a_dense_norm_by_hand():
+    ours = SharedBatchNorm1d(1, eps=1e-12)
+    out = ours(torch.tensor([1.0, 3.0, 5.0, 7.0]).view(2, 2, 1))  # mean 4, variance 5, unbiased 20 / 3
+    torch.testing.assert_close(out.flatten(), torch.tensor([-3.0, -1.0, 1.0, 3.0]) / 5**0.5)
+    assert ours.running_mean.item() == pytest.approx(0.4)
+    assert ours.running_var.item() == pytest.approx(0.9 + 0.1 * 20 / 3)
+
+
+def test_a_dense_norm_of_a_constant_current():
+    ours, other = SharedBatchNorm1d(4), SharedBatchNorm1d(4)
+    x = torch.randn(3, 4) + 2
+    torch.testing.assert_close(ours(x, STEPS).expand(STEPS, 3, 4), other(x.expand(STEPS, 3, 4)), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(ours.running_mean, other.running_mean, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (1, 1, 4)])
+def test_one_value_is_its_own_mean(shape):
+    ours = SharedBatchNorm1d(4)
+    with torch.no_grad():
+        ours.bias.copy_(torch.arange(4.0))
+    x = torch.randn(shape, requires_grad=True)
+    out = ours(x)
+    torch.testing.assert_close(out, torch.arange(4.0).expand(shape), rtol=0, atol=1e-4)
+    out.sum().backward()
+    assert x.grad.shape == shape
+    torch.testing.assert_close(x.grad, torch.zeros(shape), rtol=0, atol=1e-3)
+
+
+def test_shares_of_a_batch_have_the_statistics_of_the_whole():
+    x, weights = torch.randn(STEPS, 5, 4) * 2 + 1, torch.randn(STEPS, 5, 4)
+    whole, shared = SharedBatchNorm1d(4).double(), SharedBatchNorm1d(4).double()
+    given = x.double().requires_grad_()
+    rows = {"here": (0, 2), "there": (2, 5)}
+    sums = {}
+
+    def totals(name):
+        """Add what the other process would send: its sums are made by the same formula, on its rows."""
+        parts = iter(sums[name])
+        return lambda mine: mine + next(parts)
+
+    part, others = given[:, :2], given[:, 2:]
+    mean = given.mean((0, 1))
+    sums["here"] = [
+        others.sum((0, 1)).view(1, 1, 4, 1, 1),
+        (others - mean).square().sum((0, 1)).view(1, 1, 4, 1, 1),
+    ]
+    set_shard(shared, Shard(*rows["here"], 5, totals("here")))
+    out, wanted = shared(part), whole(given)[:, :2]
+    torch.testing.assert_close(out, wanted)
+    assert_same_statistics(shared, whole)
+    mine, right = (
+        torch.autograd.grad((each * weights[:, :2]).sum(), given, retain_graph=True)[0] for each in (out, wanted)
+    )
+    torch.testing.assert_close(mine, right)

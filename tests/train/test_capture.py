@@ -93,16 +93,18 @@ def test_why_there_is_no_graph():
     st.sampled_from([torch.float32, torch.float64]),
     st.integers(0, 2**62),
     st.integers(0, 9),
+    st.integers(1, 3),
 )
-def test_each_line_of_a_plan_is_what_was_written(total, batch, dtype, first, seed):
+def test_each_line_of_a_plan_is_what_was_written(total, batch, dtype, first, seed, groups):
     generator = torch.Generator().manual_seed(seed)
     batch = min(batch, total)
     count = -(-total // batch)
     thresholds = [torch.zeros((), dtype=dtype) for _ in range(3)]
-    plan = Plan(count, batch, thresholds, CPU)
-    places = [view.data_ptr() for view in (plan.rows, plan.key, plan.step, plan.lr, *plan.values)]
+    plan = Plan(count, batch, thresholds, CPU, groups)
+    views = (plan.rows, plan.key, plan.step, *plan.rates, *plan.values)
+    places = [view.data_ptr() for view in views]
     rows = torch.randperm(total, generator=generator)
-    rates, thetas = torch.rand(count, generator=generator).double(), torch.rand(count, 3, generator=generator).double()
+    rates, thetas = (torch.rand(count, n, generator=generator).double() for n in (groups, 3))
     keys = [2**63 - 1 - k for k in range(count)]
     plan.write(rows, range(first, first + count), (rates / 3).tolist(), (thetas / 3).tolist(), keys)
     start = seed % count
@@ -112,10 +114,10 @@ def test_each_line_of_a_plan_is_what_was_written(total, batch, dtype, first, see
         size = min(batch, total - k * batch)
         assert torch.equal(plan.rows[:size], rows[k * batch : k * batch + size])
         assert (plan.key.item(), plan.step.item()) == (keys[k], first + k)
-        assert torch.equal(plan.lr, (rates[k] / 3).float())
+        assert torch.equal(torch.stack(plan.rates), (rates[k] / 3).float())
         plan.write_values()
         assert torch.equal(torch.stack(thresholds), (thetas[k] / 3).to(dtype))
-    assert [view.data_ptr() for view in (plan.rows, plan.key, plan.step, plan.lr, *plan.values)] == places
+    assert [view.data_ptr() for view in views] == places
 
 
 @pytest.mark.parametrize("center", ["initial", "current"])
@@ -163,7 +165,8 @@ def test_an_optimizer_goes_on_with_its_own_ways(name):
     nets = [build("4-3") for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
     rate = torch.tensor(0.1)
-    first, second = make_optimizer(nets[0], config), make_optimizer(nets[1], config, rate)
+    first = make_optimizer(nets[0], config)
+    second = make_optimizer(nets[1], config, *(rate for _ in first.param_groups))
     steps(nets[0], first, 3)
     state = optimizer_state(first)
     assert all("lr" not in group for group in state["param_groups"])

@@ -76,6 +76,9 @@ def require_same_run(out, other, *but):
 SETTINGS = {
     "norm per step": [],
     "norm over time": sets("net.norm=shared"),
+    "dense norm": sets(
+        "net.dense_norm=true", "net.spike_dropout=0.2", "net.readout=membrane", "train.loss=cross_entropy"
+    ),
     "glances": sets("net.glances=5", "net.steps=10", "net.norm=shared"),
     "sgd": sets("train.optimizer=sgd", "train.momentum=0.9", "train.weight_clip=0.5", "train.evaluate_theta=final"),
     "learnt": sets("net.learn_beta=true", "net.recurrent=true", "net.clip=1.0", "train.protocol=paper"),
@@ -249,3 +252,24 @@ def test_trials_join_the_other_processes_once(tmp_path, monkeypatch):
     monkeypatch.setattr(made, "joined", lambda device: (joins.append(device), joined(device))[1])
     made.train_trials(spec, tmp_path / "trials", 2, made.RunOptions())
     assert len(joins) == 1
+
+
+# ---- A recipe on events
+
+
+def test_a_recipe_on_events_is_that_of_one_process(tmp_path):
+    """Every process draws a sample's changes from its place in the whole batch."""
+    experiment = runs.write_event_experiment(tmp_path)
+    settings = sets("train.mix=0", "train.epochs=2", "train.tensorboard=false")
+    one = arguments(experiment, tmp_path / "one", *EXACT, *settings)
+    two = arguments(experiment, tmp_path / "two", *EXACT, *settings)
+    ended = [start(one, tmp_path).wait(), *wait_all(start_ranks(2, two, tmp_path))]
+    assert [each.code for each in ended] == [0, 0, 0], [each.err for each in ended]
+    require_same_run(tmp_path / "two", tmp_path / "one")
+
+
+def test_several_processes_do_not_mix_samples(tmp_path):
+    experiment = runs.write_event_experiment(tmp_path)
+    ended = wait_all(start_ranks(2, arguments(experiment, tmp_path / "run"), tmp_path))
+    assert all(each.code for each in ended)
+    assert "train.mix takes parts of any sample of the batch, but 2 processes share the batch" in ended[0].err

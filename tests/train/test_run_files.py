@@ -331,6 +331,7 @@ def write_shd(folder, seed):
                 times[i] = np.sort(drawn.random(30)).astype(np.float16)
                 units[i] = drawn.integers(0, 700, 30).astype(np.uint16)
             file["labels"] = (np.arange(40) % 20).astype(np.int64)
+            file["extra/speaker"] = np.arange(40) // 20
 
 
 SHD = """

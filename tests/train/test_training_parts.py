@@ -21,7 +21,7 @@ from bitspike.train.health import FirstBad, SilentLayers, dead_message
 from bitspike.train.learning_rates import make_rate
 from bitspike.train.optim import gradient_norms, make_optimizer
 from bitspike.train.seeds import mixed, order
-from bitspike.train.tasks import CountTask, CrossEntropyTask, TraceTask
+from bitspike.train.tasks import CountTask, CrossEntropyTask, TraceTask, judge_output
 from bitspike.train.tricks.clips import clip_gradients, clip_weights, latent_weights
 
 
@@ -182,6 +182,48 @@ def test_cross_entropy_has_its_task():
     loss, right = task.judge(out, labels)
     assert torch.equal(loss, task.loss(out, labels))
     assert right.tolist() == task.correct(out, labels).tolist() == [True, False, False]
+
+
+def test_cross_entropy_of_scores_by_hand():
+    scores, labels = torch.tensor([[0.5, -0.25], [0.1, 0.2]]), torch.tensor([0, 0])
+    loss, right = CrossEntropyTask(4.0, 0.2).judge_scores(scores, labels)
+    chance = (4.0 * scores).softmax(1)
+    wanted = -(0.9 * chance[:, 0].log() + 0.1 * chance[:, 1].log()).mean()
+    torch.testing.assert_close(loss, wanted)
+    assert right.tolist() == [True, False]
+
+
+def test_a_negative_score_can_be_the_answer():
+    right = CrossEntropyTask().judge_scores(torch.tensor([[-3.0, -1.0]]), torch.tensor([1]))[1]
+    assert right.item()
+
+
+def test_an_output_is_judged_by_what_the_network_answers_with():
+    x, labels = (torch.rand(9, 4, 5) < 0.5).float(), torch.arange(4) % 3
+    task = CrossEntropyTask(7.0, 0.1)
+    fires, reads = build("5-7-3", theta=0.5), build("5-7-3", theta=0.5, readout="membrane")
+    out = fires(x)
+    assert torch.equal(judge_output(fires, task, out, labels)[0], cross_entropy_loss(out.spikes, labels, 7.0, 0.1))
+    loss, right = judge_output(reads, task, reads(x), labels)
+    scores = reads.scores(x)
+    torch.testing.assert_close(loss, nn.functional.cross_entropy(7 * scores, labels, label_smoothing=0.1))
+    assert torch.equal(right, scores.argmax(1) == labels)
+    for other in (CountTask(), TraceTask(1.0)):
+        with pytest.raises(ValueError, match=f"{type(other).__name__}: it judges spikes, but .* cross entropy"):
+            judge_output(reads, other, reads(x), labels)
+
+
+def test_a_membrane_that_is_read_is_neither_dead_nor_without_an_answer():
+    net = build("5-7-3", theta=[1e6, 1.0], readout="membrane")
+    samples = frames_from_dense((torch.rand(11, 6, 5) < 0.4).long(), torch.arange(11) % 3)
+    result = evaluate(net, samples, CrossEntropyTask(), batch=4)
+    assert (result.dead, result.spikes, result.unanswered) == ([1.0, 0.0], [0.0, 0.0], 0.0)
+    right = net.scores(samples.batch(torch.arange(11))[0].float()).argmax(1) == samples.labels
+    assert result.accuracy == pytest.approx(right.double().mean().item())
+    silent = SilentLayers(net.neuron_names())
+    assert silent.look(result.dead, 0, whole=True) == ["layers.0.lif"]
+    fires = evaluate(build("5-7-3", theta=[1e6, 1e6]), samples, CrossEntropyTask(), batch=4)
+    assert (fires.dead, fires.unanswered) == ([1.0, 1.0], 1.0)
 
 
 def test_counts_of_many_half_precision_spikes_are_exact():

@@ -60,6 +60,8 @@ def layer_activity(name: str, counts: Tensor, steps: int, bins: int) -> LayerAct
 def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: int, bins: int) -> list[LayerActivity]:
     """Return the activity of every layer, in evaluation mode, over batches of inputs shown for `steps`.
 
+    A last layer whose membrane is read never fires, and is left out.
+
     Examples:
         >>> import torch
         >>> import bitspike
@@ -82,9 +84,10 @@ def measure_activity(net: SpikingNetwork, batches: Iterable[Tensor], *, steps: i
         back()
     if not samples:
         raise ValueError("measure_activity: needs a sample at least, but the batches hold none")
-    return [
-        layer_activity(name, total / samples, steps, bins) for name, total in zip(net.neuron_names(), sums, strict=True)
-    ]
+    layers = list(zip(net.neuron_names(), sums, strict=True))
+    if net.readout == "membrane":
+        layers.pop()
+    return [layer_activity(name, total / samples, steps, bins) for name, total in layers]
 
 
 def as_layer(values: Any) -> LayerActivity:

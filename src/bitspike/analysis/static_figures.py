@@ -33,6 +33,7 @@ COLORS = {
     "moving-no-dropout": "#1b998b",
     "torch-init": "#c77dab",
     "weight-clip": "#6a994e",
+    "cut": "#9c6644",
 }
 
 
@@ -46,13 +47,26 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Losses:
+    """The training loss of each trial of a cell by epoch, at the iterations `steps`."""
+
+    name: str
+    steps: list[list[int]]
+    losses: list[list[float]]
+
+
+@dataclass(frozen=True, slots=True)
 class Descent:
-    """The training loss of each trial by epoch, at the iterations `steps`, and the last layer's `theta` there."""
+    """The training loss of each trial by epoch, at the iterations `steps`, and the last layer's `theta` there.
+
+    `beside` are the losses of other cells.
+    """
 
     steps: list[list[int]]
     losses: list[list[float]]
     theta_steps: list[int]
     theta: list[float]
+    beside: Sequence[Losses] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +176,14 @@ def _descent(axes: Axes, group: Group) -> None:
     if descent is None:
         return
     color, other = COLORS["annealed"], "#333333"
-    for steps, losses in zip(descent.steps, descent.losses, strict=True):
-        axes.plot(steps, losses, color=color, linewidth=0.5, alpha=0.35)
-    middle = middle_curve(descent.losses)
-    axes.plot(descent.steps[0][: len(middle)], middle, color=color, linewidth=2.0)
+    for cell in (Losses("annealed", descent.steps, descent.losses), *descent.beside):
+        for steps, losses in zip(cell.steps, cell.losses, strict=True):
+            axes.plot(steps, losses, color=COLORS[cell.name], linewidth=0.5, alpha=0.35)
+        middle = middle_curve(cell.losses)
+        at = cell.steps[0][: len(middle)] if middle else []
+        axes.plot(at, middle, color=COLORS[cell.name], linewidth=2.0, label=cell.name)
+    if descent.beside:
+        axes.legend(fontsize=7, loc="lower left", framealpha=0.8)
     axes.set_xscale("log")
     axes.set_xlabel("iteration", fontsize=8)
     axes.set_ylabel("training loss of the epoch", fontsize=8, color=color)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bitspike.bench.cases import Case
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Experiment, with_values
+from bitspike.experiments.schema import Decays, Experiment, NetConfig, with_values
 from bitspike.nn.notation import Dense
 from bitspike.schedules import Constant, Schedule
 
@@ -70,7 +70,7 @@ def recipe_of(case: Case, spec: Experiment) -> Recipe:
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     dropped = dict(zip(dense, _each(net.dropout, len(dense)), strict=True))
     return Recipe(
-        betas=_each(net.beta, count),
+        betas=_decays(case, net, count),
         slopes=_each(net.slope, count),
         schedules=tuple(net.schedules(count)),
         dropouts=tuple(dropped.get(i, 0.0) for i in range(count)),
@@ -92,6 +92,22 @@ def plain_scale(layer: object) -> float:
     if not isinstance(layer, Dense):
         raise TypeError(f"bench: the single layer must be Dense, but is {layer!r}")
     return float((3 * layer.inputs) ** 0.5)
+
+
+def _decays(case: Case, net: NetConfig, count: int) -> tuple[float, ...]:
+    """Return one decay for each layer; raise for a network with parts that the peers' networks here do not have."""
+    betas = net.beta if isinstance(net.beta, list) else [net.beta] * count
+    numbers = tuple(beta for beta in betas if not isinstance(beta, Decays))
+    unlike = {
+        "beta": len(numbers) < len(betas),
+        "delays": net.delays > 0,
+        "dense_norm": net.dense_norm,
+        "readout": net.readout != "spikes",
+        "spike_dropout": any(_each(net.spike_dropout, 1)),
+    }
+    if found := [f"net.{name}" for name, differs in unlike.items() if differs]:
+        raise ValueError(f"bench: peers do not have what {case.preset} asks for with {', '.join(found)}")
+    return numbers
 
 
 def _each(value: float | list[float], count: int) -> tuple[float, ...]:

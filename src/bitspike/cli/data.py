@@ -121,6 +121,8 @@ def info(
     }
     for split, samples in (("train", data.train), ("test", data.test)):
         values[split] = {"samples": len(samples), "steps": samples.steps, **samples.figures()}
+        if samples.groups is not None:
+            values[split][data.group_names or "groups"] = samples.groups.unique().tolist()
     if as_json:
         echo_json(values)
         return

@@ -56,6 +56,9 @@ def evaluate(
         echo(f"no answer {result.unanswered:.2%}: no output neuron fired, which counts as wrong")
     names = done.network.neuron_names()
     for name, dead, spikes in zip(names, result.dead, result.spikes, strict=True):
+        if name == names[-1] and done.network.readout == "membrane":
+            echo(f"{name:<14} never fires: its membrane is the answer")
+            continue
         echo(f"{name:<14} {spikes:10.1f} spikes a sample   {dead:6.1%} of neurons silent")
     if done.data.classes > 1:
         by_label = (f"{label}: {right / count:.1%}" for label, (right, count) in result.correct_by_label.items())

@@ -33,7 +33,8 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
     """Return the command that trains the cells of a table and compares them with the paper's figures."""
 
     a_protocol, a_variant = _choice("Protocol", PROTOCOLS), _choice("Variant", (*VARIANTS, BEST))
-    a_task = _choice("Task", paper.tasks)
+    a_task, an_ablation = _choice("Task", paper.tasks), _choice("Ablation", tuple(paper.ablations))
+    usual = " and ".join(paper.protocols)
 
     def command(
         out: Annotated[Path, typer.Option(help="Folder for runs and report.")] = Path("runs") / paper.name,
@@ -47,17 +48,26 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
         ] = None,
         protocol: Annotated[
             list[a_protocol] | None,  # type: ignore[valid-type]
-            typer.Option(help="paper (default): the best test epoch; holdout: validation samples choose. Repeatable."),
+            typer.Option(
+                help=f"paper: the best test epoch; holdout: validation samples choose. Repeatable (default: {usual})."
+            ),
         ] = None,
         task: Annotated[
             list[a_task] | None,  # type: ignore[valid-type]
-            typer.Option(help="Only this data set; repeatable (default: all of the table)."),
+            typer.Option(
+                help="Only this data set; repeatable (default: all of the table"
+                f"{' that are here' if paper.skips_missing else ''})."
+            ),
         ] = None,
         variant: Annotated[
             list[a_variant] | None,  # type: ignore[valid-type]
             typer.Option(help="Only this row; repeatable (default: the paper's four)."),
         ] = None,
         ablations: Annotated[bool, typer.Option("--ablations", help="Also changes of the annealed cells.")] = False,
+        ablation: Annotated[
+            list[an_ablation] | None,  # type: ignore[valid-type]
+            typer.Option(help="Also this change of the annealed cells; repeatable."),
+        ] = None,
         ablation_trials: Annotated[int, typer.Option(min=1, help="Networks trained for each ablation.")] = 3,
         report: Annotated[
             bool,
@@ -73,6 +83,7 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
         tune_process()
         from bitspike.analysis.traces import require_matplotlib
         from bitspike.experiments.assembly import RunOptions, pick_device
+        from bitspike.experiments.reproduce.tables.available import available_tasks
         from bitspike.experiments.reproduce.tables.plan import plan
         from bitspike.experiments.reproduce.tables.report import write_report
 
@@ -81,10 +92,10 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
         if not report:
             cells = plan(
                 paper,
-                protocols=_chosen(protocol or [a_protocol.paper]),
-                tasks=_chosen(task or a_task),
+                protocols=_chosen(protocol) if protocol else paper.protocols,
+                tasks=_chosen(task) if task else available_tasks(paper),
                 variants=_chosen(variant) if variant else VARIANTS,
-                ablations=ablations,
+                ablations=ablations or _chosen(ablation or []),
                 trials=trials,
                 ablation_trials=ablation_trials,
                 settings=[*(set_ or []), *([] if epochs is None else [f"train.epochs={epochs}"])],
@@ -145,6 +156,8 @@ def show_table(summary: Mapping[str, Any], out: Path) -> None:
     for protocol, tasks in summary["cells"].items():
         for task, cells in tasks.items():
             draw(_cells_drawn(f"{task}, protocol {protocol}: test accuracy in percent, mean and sigma", cells), console)
+            if any("dead_neurons" in cell for cell in cells.values()):
+                draw(_dead_drawn(f"{task}, {protocol}: dead neurons, % by layer", cells), console)
             if changes := summary["ablations"].get(protocol, {}).get(task):
                 draw(_changes_drawn(f"{task}, protocol {protocol}: changes of annealed, by seed", changes), console)
     console.print(f"away: in sigmas of the paper, ! beyond {FAR:g}; n: trials; dead: % of each layer", highlight=False)
@@ -173,6 +186,17 @@ def _cells_drawn(title: str, cells: Mapping[str, Any]) -> Table:
             span(cell["epochs"]),
             dead_shares(cell),
         )
+    return made
+
+
+def _dead_drawn(title: str, cells: Mapping[str, Any]) -> Table:
+    """Return a table of the shares of dead neurons: the paper's, and ours at three times in training."""
+    from bitspike.experiments.reproduce.tables.markdown import dead_over_time
+
+    made = table(title, words=["cell"], numbers=["paper", "start", "first epoch", "chosen epoch"])
+    for name, cell in cells.items():
+        if "dead_neurons" in cell:
+            made.add_row(name, *dead_over_time(cell))
     return made
 
 

@@ -50,6 +50,8 @@ class ConsoleProgress:
 
     def started(self, spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
         """Say what is trained on which data, before the first epoch."""
+        from bitspike.experiments.held_out import held_out_in_words
+
         if self.greeting:
             self.say(self.greeting)
             self.greeting = ""
@@ -63,6 +65,8 @@ class ConsoleProgress:
             f"{' and validation' if spec.train.protocol == 'holdout' else ''}, "
             f"{len(data.test):,} for testing; protocol {spec.train.protocol}{_in_bins(data)}"
         )
+        if held := held_out_in_words(spec, data):
+            self.say(f"held out: {held}")
 
     def say(self, message: str) -> None:
         """Print a line above the bars."""

@@ -108,7 +108,8 @@ def bin_events(
     index, count, lengths, labels = (torch.from_numpy(column) for column in (*columns, chosen))
     given = int(events.offsets[rows.stop] - events.offsets[rows.start]) if rows else 0
     left_out = 1 - int(count.sum(dtype=torch.int64)) / given if given else 0.0
-    return frames(index, count, lengths, labels, binning.steps, shape, left_out)
+    groups = None if events.groups is None else torch.from_numpy(events.groups[rows.start : rows.stop].astype(np.int64))
+    return frames(index, count, lengths, labels, binning.steps, shape, left_out, groups)
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:

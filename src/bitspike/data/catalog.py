@@ -22,6 +22,12 @@ def lookup(name: str, catalog: Mapping[str, Entry] = CATALOG) -> Entry:
     raise ValueError(f"unknown data set {name!r}: {hint}known are {', '.join(catalog)}")
 
 
+def usual_edition(name: str | None) -> str | None:
+    """Return the edition of the data set `name` that is meant where none is named; None if it is not in the catalog."""
+    editions = CATALOG[name].editions if name is not None and name in CATALOG else ()
+    return editions[0].name if editions else None
+
+
 def drawn_from_seed(name: str | None) -> bool:
     """Return True if the seed draws the samples of the data set `name`, so that each seed has its own samples.
 

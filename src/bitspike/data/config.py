@@ -51,7 +51,10 @@ class DataConfig(Config):
     test_limit: Positive | None = None
     """Use only so many test samples, drawn with `split_seed`."""
     validation_share: Share = 0.1
-    """The share of training samples, in each class, that protocol `holdout` keeps to choose the best epoch by."""
+    """The share of training samples, in each class, that protocol `holdout` keeps to choose the best epoch by. Where
+    samples are in groups, such as speakers, whole groups are kept, of about so many samples."""
+    validation_groups: tuple[Annotated[Whole, Field(ge=0, lt=2**31)], ...] | None = Field(None, min_length=1)
+    """The groups that protocol `holdout` keeps, by their numbers. Without it `split_seed` draws them."""
     test_share: Annotated[Real, Field(gt=0, lt=1)] = 0.2
     """The share of your own `file` that becomes the test set, where there is no `test_file`."""
     split_seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0

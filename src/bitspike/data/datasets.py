@@ -17,7 +17,7 @@ from bitspike.data.locate import locate
 from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import held_out, limited
+from bitspike.data.splits import limited, split_rows
 from bitspike.data.thinning import thinned
 from bitspike.files import digest
 
@@ -53,6 +53,7 @@ def open_dataset(
         _chosen(data.train, "train", config.train_limit, config),
         _chosen(data.test, "test", config.test_limit, config),
         edition=data.edition,
+        group_names=data.group_names,
     )
 
 
@@ -84,7 +85,9 @@ def _built_in(entry: Entry, config: DataConfig, root: Path | None, progress: Pro
         train, test = _binned(entry.source, found, config, root, progress)
     else:
         raise TypeError(f"data: {entry.name} is drawn from a seed and has no files")
-    return Dataset(found.name, found.title, entry.classes, train, test, edition=found.edition)
+    return Dataset(
+        found.name, found.title, entry.classes, train, test, edition=found.edition, group_names=entry.group_names
+    )
 
 
 def _binned(
@@ -166,15 +169,19 @@ def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
     else:
         if config.test_steps is not None:
             raise ValueError("data.test_steps needs data.test_file: training and test samples come from one file here")
-        kept, held = held_out(train.labels, config.test_share, config.split_seed)
+        kept, held = split_rows(train, config.test_share, config.split_seed)
         if not len(held):
             raise ValueError(
                 f"data: {path.name} has {len(train)} samples and no two of one class, so that none can be held out for "
                 "the test; give data.test_file, or more samples of a class"
+                if train.groups is None
+                else f"data: all samples of {path.name} are in one group, so that none can be held out for the test; "
+                "give data.test_file, or samples of another group"
             )
         train, test = train.select(kept), train.select(held)
     classes = int(torch.cat((train.labels, test.labels)).max()) + 1
-    return Dataset(path.stem, path.name, classes, train, test, edition=own_edition(config))
+    names = "" if train.groups is None else "groups"
+    return Dataset(path.stem, path.name, classes, train, test, edition=own_edition(config), group_names=names)
 
 
 def own_edition(config: DataConfig) -> str:

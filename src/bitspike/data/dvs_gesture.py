@@ -24,24 +24,26 @@ MOST_TEXT, MOST_RECORDING = 2**20, 2**29
 MOST_OVERLAP = 4  # times the events of a recording that its gestures may hold together
 LISTS = ("trials_to_train.txt", "trials_to_test.txt")
 CUT = {"ibmGestureTrain": 1077, "ibmGestureTest": 264}  # and how many gestures were published
-RECORDING = re.compile(r"(user\d+_\w+)\.aedat")
-LABELS = re.compile(r"(user\d+_\w+)_labels\.csv")
-GESTURE = re.compile(r"(user\d+_\w+)/(\d{1,2})\.npy")
+RECORDING = re.compile(r"(user\d{1,9}_\w+)\.aedat")
+LABELS = re.compile(r"(user\d{1,9}_\w+)_labels\.csv")
+GESTURE = re.compile(r"(user\d{1,9}_\w+)/(\d{1,2})\.npy")
 
 
 class Gesture(NamedTuple):
-    """One gesture: the columns of its events, and its label."""
+    """One gesture: the columns of its events, its label, and the number of the person who made it."""
 
     t: NDArray[np.int64]
     x: NDArray[np.uint8]
     y: NDArray[np.uint8]
     p: NDArray[np.uint8]
     label: int
+    user: int = 0
 
 
 def read_dvs_gesture(path: Path, progress: Progress = silent) -> tuple[Events, Events]:
     """Return training and test gestures, 128 x 128, labels 0..10; time counts from each gesture's first event.
 
+    The persons who made the gestures are the groups of the samples.
     `path` is the published DvsGesture.tar.gz or its extracted folder, or a folder that holds one of them, or one that
     holds ibmGestureTrain and ibmGestureTest (gestures cut out, an npy file each), as folders or .tar.gz.
     """
@@ -99,8 +101,13 @@ def _read_recordings(path: Path, progress: Progress) -> tuple[list[Gesture], lis
         raise ValueError(
             f"{path}: must hold {missing[0]}.aedat, which {LISTS[trials[missing[0]]]} asks for, but does not"
         )
-    train, test = ([gesture for name in names for gesture in found[name]] for names in lists)
+    train, test = ([_of_user(name, gesture) for name in names for gesture in found[name]] for names in lists)
     return train, test
+
+
+def _of_user(recording: str, gesture: Gesture) -> Gesture:
+    """Return the gesture with its person's number, from a recording's name such as user01_led."""
+    return gesture._replace(user=int(recording.removeprefix("user").partition("_")[0]))
 
 
 def _read_texts(path: Path) -> tuple[list[list[str]], dict[str, list[tuple[int, int, int]]]]:
@@ -214,7 +221,7 @@ def _read_cut(path: Path, progress: Progress) -> list[Gesture]:
         step()
     if not found:
         raise ValueError(f"{path}: must hold files such as user01_led/0.npy, but has none")
-    return [found[key] for key in sorted(found)]
+    return [_of_user(key[0], found[key]) for key in sorted(found)]
 
 
 def _cut_gesture(where: str, values: NDArray[Any], label: int) -> Gesture:
@@ -250,4 +257,5 @@ def _joined(gestures: list[Gesture]) -> Events:
     offsets = np.cumsum([0, *(len(gesture.t) for gesture in gestures)])
     labels = np.array([gesture.label for gesture in gestures], dtype=np.int64)
     t, x, y, p = (np.concatenate([gesture[column] for gesture in gestures]) for column in range(4))
-    return Events(t, x, y, p, offsets, labels, (SIDE, SIDE))
+    users = np.array([gesture.user for gesture in gestures], dtype=np.int64)
+    return Events(t, x, y, p, offsets, labels, (SIDE, SIDE), users)

@@ -87,7 +87,8 @@ class Entry:
     """A data set of the catalog. Editions are in the order of preference; a set without editions is built in.
 
     `folders` are the names of folders in which copies lie. `page` is where a person gets the files if no mirror has
-    them. `labels` says what a label is: a class, or the time step at which the output should fire.
+    them. `labels` says what a label is: a class, or the time step at which the output should fire. `group_names` says
+    what groups the samples are in, such as "speakers", which a split never divides; empty if they are in none.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Entry:
     folders: tuple[str, ...] = (".",)
     editions: tuple[Edition, ...] = ()
     page: str = ""
+    group_names: str = ""
 
     @property
     def drawn_from_seed(self) -> bool:

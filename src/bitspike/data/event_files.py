@@ -46,6 +46,7 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
     """Read `images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`."""
     with open_arrays(path, limit) as arrays:
         values, labels = _array(path, arrays, "images"), _labels(path, arrays)
+        groups = _groups(path, arrays, len(labels))
     if values.ndim not in (3, 4) or not all(values.shape):
         raise ValueError(
             f"{path}: images must be [N, H, W] or [N, C, H, W], none of them 0, but is {list(values.shape)}"
@@ -67,20 +68,21 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
         raise ValueError(f"{path}: images must be uint8, or floating point in [0, 1], but are {values.dtype}{remedy}")
     if values.ndim == 3:
         values = values[:, None]
-    return Images(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(labels))
+    return Images(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(labels), _tensor(groups))
 
 
 def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:
     """Read `spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
     with open_arrays(path, limit) as arrays:
         values, labels = _array(path, arrays, "spikes"), _labels(path, arrays)
+        groups = _groups(path, arrays, len(labels))
     if values.ndim < 3 or not all(values.shape):
         raise ValueError(f"{path}: spikes must be [N, T, ...], none of them 0, but is {list(values.shape)}")
     _require_length(path, "spikes", len(values), len(labels))
     if math.prod(values.shape[1:]) >= 2**31:
         raise ValueError(f"{path}: a sample must have less than 2**31 bins, but has {list(values.shape[1:])}")
     values = _whole(path, "spikes", values, 0, 255).astype(np.uint8)
-    return frames_from_dense(torch.from_numpy(values), torch.from_numpy(labels))
+    return frames_from_dense(torch.from_numpy(values), torch.from_numpy(labels), _tensor(groups))
 
 
 def read_event_file(
@@ -107,11 +109,12 @@ def read_event_file(
             columns["p"] = _polarity(path, arrays, len(t))
         labels = _labels(path, arrays)
         offsets = _offsets(path, arrays, len(t), len(labels))
+        groups = _groups(path, arrays, len(labels))
     sensor = _sensor(path, columns, sensor)
     _sort_samples(t, columns, offsets)
     if from_first:
         _start_at_zero(t, offsets)
-    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor)
+    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
 
 
 # ---- Columns
@@ -168,6 +171,20 @@ def _labels(path: Path, arrays: Mapping[str, Stored]) -> NDArray[np.int64]:
     if not len(labels):
         raise ValueError(f"{path}: labels is empty; at least one sample is required")
     return _whole(path, "labels", labels, 0, 2**31 - 1).astype(np.int64)
+
+
+def _groups(path: Path, arrays: Mapping[str, Stored], samples: int) -> NDArray[np.int64] | None:
+    """Return the group of each sample, such as the person it is from; None if the file does not say."""
+    if "groups" not in arrays:
+        return None
+    groups = _array(path, arrays, "groups")
+    _require_flat(path, "groups", groups)
+    _require_length(path, "groups", len(groups), samples)
+    return _whole(path, "groups", groups, 0, 2**31 - 1).astype(np.int64)
+
+
+def _tensor(values: NDArray[np.int64] | None) -> torch.Tensor | None:
+    return None if values is None else torch.from_numpy(values)
 
 
 def _offsets(path: Path, arrays: Mapping[str, Stored], events: int, samples: int) -> NDArray[np.int64]:

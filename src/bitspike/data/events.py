@@ -15,7 +15,8 @@ class Events:
     """Events of N samples; sample i holds `offsets[i]:offsets[i+1]` of each column, its time starting at 0.
 
     `t [E]` int64 microseconds, `x [E]`, `y [E]` or None (a line of units, as in a cochlea), `p [E]` in {0, 1} or None;
-    `labels [N]` int64. `sensor` is (height, width), or (units,) where there is no y.
+    `labels [N]` int64. `sensor` is (height, width), or (units,) where there is no y. `groups [N]` int64 says which
+    samples belong together, such as those of one speaker; None where that is not known.
     """
 
     t: NDArray[np.int64]
@@ -25,6 +26,7 @@ class Events:
     offsets: NDArray[np.int64]
     labels: NDArray[np.int64]
     sensor: tuple[int, ...]
+    groups: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -23,8 +23,9 @@ from bitspike.files import locked, write_atomically
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
-FORMAT = 2  # version of the file and of binning; a new one does not touch old files
+FORMAT = 3  # version of the file and of binning; a new one does not touch old files
 TYPES = {"index": torch.int32, "count": torch.uint8, "lengths": torch.int64, "labels": torch.int64}
+GROUPS = "groups"  # int64 too; left out where the events have none
 MOST_WORKERS = 8
 
 
@@ -74,6 +75,8 @@ def _save(path: Path, built: Frames, text: str) -> None:
     from safetensors.torch import save_file
 
     tensors = {name: getattr(built, name) for name in TYPES}
+    if built.groups is not None:
+        tensors[GROUPS] = built.groups
     try:
         metadata = {"made_from": text, "shape": json.dumps(built.shape), "left_out": json.dumps(built.left_out)}
         save_file(tensors, path, metadata=metadata)
@@ -98,6 +101,7 @@ def _load(path: Path, text: str, steps: int) -> Frames | None:
                 return None
             shape, left_out = tuple(json.loads(metadata["shape"])), json.loads(metadata["left_out"])
             tensors = {name: file.get_tensor(name) for name in TYPES}
+            groups = file.get_tensor(GROUPS) if GROUPS in file.keys() else None  # noqa: SIM118  (not a dict)
     except (SafetensorError, KeyError, ValueError, TypeError):
         return None
     if not isinstance(left_out, float) or not all(isinstance(size, int) and size > 0 for size in shape):
@@ -106,7 +110,9 @@ def _load(path: Path, text: str, steps: int) -> Frames | None:
         return None
     if not _is_sound(**tensors, bins=steps * math.prod(shape)):
         return None
-    return frames(**tensors, steps=steps, shape=shape, left_out=left_out)
+    if groups is not None and (groups.dtype != torch.int64 or groups.shape != tensors["labels"].shape):
+        return None
+    return frames(**tensors, steps=steps, shape=shape, left_out=left_out, groups=groups)
 
 
 def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:

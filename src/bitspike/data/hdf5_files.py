@@ -64,6 +64,15 @@ def hdf5_dataset(where: str, file: Any, name: str) -> Any:
     return data
 
 
+def optional_dataset(where: str, file: Any, name: str) -> Any | None:
+    """Return the dataset `name`, as `hdf5_dataset` does; None if the file has none of that name."""
+    with readable(where):
+        _require_own(file, name)
+        if file.get(name, getlink=True) is None:
+            return None
+    return hdf5_dataset(where, file, name)
+
+
 def _require_own(file: Any, name: str) -> None:
     """Refuse a path with a link in it: following a link opens whatever file it names."""
     import h5py

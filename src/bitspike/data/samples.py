@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bitspike.data.indexing import ImageSample, Indexed, SequenceSample
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.jitter import Jitter, factors, jittered
 from bitspike.ops.batches.scatter import put
 
@@ -16,6 +17,8 @@ from bitspike.ops.batches.scatter import put
 @dataclass(frozen=True, slots=True)
 class Images(Indexed):
     """Images `values [N, C, H, W]`, uint8 (a pixel is value/255) or float32, with `labels [N]` int64.
+
+    `groups [N]` int64 says which samples belong together, such as those of one person; None where that is not known.
 
     Examples:
         >>> import torch
@@ -30,6 +33,7 @@ class Images(Indexed):
 
     values: Tensor
     labels: Tensor
+    groups: Tensor | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,11 +53,13 @@ class Images(Indexed):
         return {"bytes": self.values.numel() * self.values.element_size()}
 
     def to(self, device: torch.device | str) -> Images:
-        return Images(self.values.to(device), self.labels.to(device))
+        return Images(self.values.to(device), self.labels.to(device), _moved(self.groups, device))
 
     def select(self, rows: Tensor) -> Images:
         """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
-        return Images(self.values[rows.to(self.values.device)], self.labels[rows.to(self.labels.device)])
+        return Images(
+            self.values[rows.to(self.values.device)], self.labels[rows.to(self.labels.device)], _rows(self.groups, rows)
+        )
 
     def _sample(self, row: Tensor) -> ImageSample:
         values, labels = self.batch(row.to(self.labels.device))
@@ -84,7 +90,8 @@ class Frames(Indexed):
     """Binned events, stored only where a bin holds some: `index [E]` int32, `count [E]` uint8, sample after sample.
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
-    `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events.
+    `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events. `groups [N]` int64 says which
+    samples belong together, such as those of one speaker; None where that is not known.
 
     Examples:
         >>> import bitspike
@@ -105,6 +112,7 @@ class Frames(Indexed):
     shape: tuple[int, ...]
     longest: int
     left_out: float = 0.0  # share of the events that are in no bin: outside the time, at the border, beyond the count
+    groups: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -121,13 +129,13 @@ class Frames(Indexed):
 
     def to(self, device: torch.device | str) -> Frames:
         moved = {name: getattr(self, name).to(device) for name in ("index", "count", "starts", "lengths", "labels")}
-        return replace(self, **moved)
+        return replace(self, **moved, groups=_moved(self.groups, device))
 
     def select(self, rows: Tensor) -> Frames:
         """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
         rows = rows.to(self.labels.device)
         chosen = {name: getattr(self, name)[rows] for name in ("starts", "lengths", "labels")}
-        return replace(self, **chosen)
+        return replace(self, **chosen, groups=_rows(self.groups, rows))
 
     def _sample(self, row: Tensor) -> SequenceSample:
         counts, labels = self.batch(row.to(self.labels.device))
@@ -137,6 +145,24 @@ class Frames(Indexed):
         """Return counts `[T, B, *shape]` and labels `[B]` on the samples' device: float32 on a CPU, uint8 on a GPU."""
         counts = self._copied(rows) if rows.device.type == "cpu" else self._gathered(rows)
         return counts.view(self.steps, len(rows), *self.shape), self.labels[rows]
+
+    def jittered_batch(
+        self, rows: Tensor, jitter: EventJitter, key: Tensor, first_row: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Return a batch, moved and stretched as drawn from `key` (an int64) and the place in the batch."""
+        longest = self.longest
+        if fused_on_gpu(rows.device):
+            from bitspike.ops.batches.triton import jittered_counts
+        else:
+            from bitspike.ops.batches.event_jitter import jittered_counts
+        if rows.device.type == "cpu":  # less work, and nothing to wait for
+            longest = int(self.lengths[rows].max()) if len(rows) else 0
+        counts = jittered_counts(
+            self.index, self.count, self.starts, self.lengths, rows, self.steps, self.shape, longest, jitter, key,
+            first_row,
+        )  # fmt: skip
+        counts = counts.view(self.steps, len(rows), *self.shape)
+        return (counts.float() if rows.device.type == "cpu" else counts), self.labels[rows]
 
     def _copied(self, rows: Tensor) -> Tensor:
         """Make a batch sample by sample: the least work on a CPU, where a call costs little."""
@@ -167,12 +193,23 @@ class Frames(Indexed):
 Samples = Images | Frames
 
 
-def frames_from_dense(values: Tensor, labels: Tensor) -> Frames:
+def _moved(groups: Tensor | None, device: torch.device | str) -> Tensor | None:
+    """Return the groups on `device`, if there are any."""
+    return None if groups is None else groups.to(device)
+
+
+def _rows(groups: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Return the groups of the samples `rows`, if there are any."""
+    return None if groups is None else groups[rows.to(groups.device)]
+
+
+def frames_from_dense(values: Tensor, labels: Tensor, groups: Tensor | None = None) -> Frames:
     """Return `values [N, T, ...]`, whole numbers 0..255, as Frames."""
     flat = values.flatten(1)
     row, index = flat.nonzero(as_tuple=True)
     lengths = torch.bincount(row, minlength=len(flat))
-    return frames(index.int(), flat[row, index].to(torch.uint8), lengths, labels, values.shape[1], values.shape[2:])
+    count = flat[row, index].to(torch.uint8)
+    return frames(index.int(), count, lengths, labels, values.shape[1], values.shape[2:], groups=groups)
 
 
 def frames(
@@ -183,18 +220,21 @@ def frames(
     steps: int,
     shape: tuple[int, ...] | torch.Size,
     left_out: float = 0.0,
+    groups: Tensor | None = None,
 ) -> Frames:
     """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
     if not index.numel():  # batches of silent samples need one element to point at
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0
-    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, left_out)
+    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, left_out, groups)
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A data set ready for training. `edition` says which files these are, where several exist.
+
+    `group_names` says what the samples' groups are, such as "speakers"; it is empty where the set has none.
 
     Examples:
         >>> import torch
@@ -211,6 +251,7 @@ class Dataset:
     train: Samples
     test: Samples
     edition: str = "published"
+    group_names: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:

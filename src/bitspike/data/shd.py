@@ -11,7 +11,7 @@ import numpy as np
 
 from bitspike.data.array_files import Refused, open_arrays, readable
 from bitspike.data.events import Events
-from bitspike.data.hdf5_files import hdf5_dataset, read_lists, require_stored
+from bitspike.data.hdf5_files import hdf5_dataset, optional_dataset, read_lists, require_stored
 from bitspike.data.unpacking import most_unpacked, unpacked_hdf5, unpacked_xz
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ UNITS, CLASSES = 700, 20
 MOST_BYTES = 8 * 2**30
 MOST_SAMPLES, MOST_SPIKES = 2**20, 2**31
 LONGEST_S, MOST_TICKS = 2**32, 2**24
+SPEAKERS, MOST_SPEAKER = "extra/speaker", 2**16 - 1
 BLOCK = 512  # samples whose spikes are sorted together
 NUMBERS = 2**20  # numbers that are rounded together
 
@@ -28,6 +29,7 @@ NUMBERS = 2**20  # numbers that are rounded together
 def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
     """Read a published file, .h5, .h5.gz or .h5.zip: `spikes/times` in seconds, `spikes/units`, `labels`.
 
+    The speakers in `extra/speaker` are the groups of the samples; without that array there are none.
     A packed file is unpacked, for as long as it is read, into the folder `scratch` (default: the system's).
     """
     import h5py
@@ -42,6 +44,7 @@ def read_shd(path: Path, *, scratch: Path | None = None) -> Events:
 def _read_hdf5(path: Path, file: Any) -> Events:
     names = {"spikes/times": "f", "spikes/units": "ui", "labels": "ui"}
     times, units, labels = (hdf5_dataset(str(path), file, name) for name in names)
+    speakers = optional_dataset(str(path), file, SPEAKERS)
     with readable(str(path)):
         if times.ndim != 1 or not times.shape == units.shape == labels.shape or not 0 < len(labels) <= MOST_SAMPLES:
             raise Refused(
@@ -56,7 +59,11 @@ def _read_hdf5(path: Path, file: Any) -> Events:
             sample = int(np.flatnonzero(t_counts != x_counts)[0])
             raise Refused(f"sample {sample} has {t_counts[sample]} times, but {x_counts[sample]} units")
         offsets = np.concatenate([[0], np.cumsum(t_counts)])
-        return Events(t, x, None, None, offsets, _labels(labels[()]), (UNITS,))
+        groups = None
+        if speakers is not None:
+            require_stored(speakers)
+            groups = _speakers(SPEAKERS, speakers[()], len(labels))
+        return Events(t, x, None, None, offsets, _labels(labels[()]), (UNITS,), groups)
 
 
 def _require_types(names: dict[str, str], datasets: tuple[Any, ...]) -> None:
@@ -98,12 +105,25 @@ def _labels(values: NDArray[Any]) -> NDArray[np.int64]:
     return values.astype(np.int64)
 
 
+def _speakers(name: str, values: NDArray[Any], samples: int) -> NDArray[np.int64]:
+    """Return the speaker of each sample; raise unless each sample has one, a small whole number."""
+    if values.shape != (samples,) or values.dtype.kind not in "ui":
+        raise Refused(
+            f"{name} must be whole numbers, one for each of {samples} samples, but is {values.dtype} "
+            f"{list(values.shape)}"
+        )
+    if values.min() < 0 or values.max() > MOST_SPEAKER:
+        raise Refused(f"{name} must be in 0..{MOST_SPEAKER}, but range over {values.min()}..{values.max()}")
+    return values.astype(np.int64)
+
+
 # ---- The compact form
 
 
 def read_shd_compact(path: Path) -> Events:
     """Read a .npz.xz: `counts [N, 700]` of spikes for each unit, and `isi`, the gaps between them in ticks.
 
+    Its `speaker [N]` are the groups of the samples; without that array there are none.
     Equal to what `read_shd` gives for the HDF5 file with the same spikes: sorted by time, then by unit, and with times
     rounded to the float16 seconds of the published files.
     """
@@ -118,6 +138,7 @@ def read_shd_compact(path: Path) -> Events:
             )
         counts, gaps, labels, tick_ms = (arrays[name].read() for name in ("counts", "isi", "labels", "tick_ms"))
         _require_compact(counts, gaps, labels, tick_ms)
+        groups = _speakers("speaker", arrays["speaker"].read(), len(labels)) if "speaker" in arrays else None
         offsets = np.concatenate([[0], np.cumsum(counts.sum(1, dtype=np.int64))])
         if offsets[-1] != len(gaps):
             raise Refused(f"counts add up to {offsets[-1]} spikes, but isi has {len(gaps)}")
@@ -126,7 +147,8 @@ def read_shd_compact(path: Path) -> Events:
         for at in range(0, len(counts), BLOCK):
             block = slice(int(offsets[at]), int(offsets[min(at + BLOCK, len(counts))]))
             ticks[block], x[block] = _sorted_spikes(counts[at : at + BLOCK], gaps[block])
-        return Events(_published_us(ticks, float(tick_ms)), x, None, None, offsets, _labels(labels), (UNITS,))
+        t = _published_us(ticks, float(tick_ms))
+        return Events(t, x, None, None, offsets, _labels(labels), (UNITS,), groups)
 
 
 def _require_compact(counts: NDArray[Any], gaps: NDArray[Any], labels: NDArray[Any], tick_ms: NDArray[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import torch
 
@@ -28,4 +29,4 @@ def thinned(samples: Samples, keep: float, seed: int, split: str) -> Samples:
         part = samples.values[at : at + _AT_ONCE]
         draws = torch.rand(len(part), 1, height, width, generator=generator, dtype=torch.float32, device="cpu")
         torch.mul(part, draws < keep, out=values[at : at + _AT_ONCE])
-    return Images(values, samples.labels)
+    return replace(samples, values=values)

@@ -1,4 +1,4 @@
-"""The parts of an experiment (device, network, task, splits), and the comparison of two experiments."""
+"""The parts of an experiment (device, network, task), and the comparison of two experiments."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from bitspike.data.catalog import labels_are_times
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
 from bitspike.data.progress import Progress, silent
-from bitspike.data.samples import Dataset, Images, Samples
-from bitspike.data.splits import held_out
-from bitspike.experiments.schema import Experiment, as_values
-from bitspike.nn import BinaryLinear, SpikingNetwork, build
+from bitspike.data.samples import Dataset, Images
+from bitspike.experiments.held_out import held_out_groups
+from bitspike.experiments.schema import Decays, Experiment, as_values
+from bitspike.nn import BinaryLinear, DecayRange, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
 from bitspike.train.learning_rates import RATES
+from bitspike.train.optim import parameter_groups
 from bitspike.train.origin import Origin
 from bitspike.train.progress import Listener
 from bitspike.train.seeds import mixed
 from bitspike.train.tasks import LOSSES, Task
-from bitspike.train.tricks import tricks_for
-
-Split = Literal["train", "valid", "test"]
+from bitspike.train.tricks import setting_for, tricks_for
 
 # Fields that change no number: what a run shows, and how much memory it takes.
 SAME_NUMBERS = ("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch")
@@ -85,12 +83,16 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
     return build(
         net.notation,
         input_shape,
-        beta=net.beta,
+        beta=[_decay(beta) for beta in net.beta] if isinstance(net.beta, list) else _decay(net.beta),
         slope=net.slope,
         binary=net.binary,
         clip=net.clip,
         norm=None if net.norm == "none" else net.norm,
+        dense_norm=net.dense_norm,
         dropout=net.dropout,
+        spike_dropout=net.spike_dropout,
+        delays=net.delays,
+        readout=net.readout,
         surrogate=net.surrogate,
         surrogate_center=net.surrogate_center,
         learn_beta=net.learn_beta,
@@ -104,10 +106,14 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
     )
 
 
+def _decay(beta: float | Decays) -> float | DecayRange:
+    return DecayRange(beta.low, beta.high) if isinstance(beta, Decays) else beta
+
+
 def synapse_shapes(spec: Experiment, input_shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the network's weights by their names in its state, without allocating the weights.
 
-    The other tensors of a layer are small: at most one number for each of its outputs.
+    The other tensors of a layer are small: at most one number for each of its inputs and outputs.
     """
     layers, _ = parse(spec.net.notation, input_shape)
     found: dict[str, tuple[int, ...]] = {}
@@ -135,9 +141,11 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if spec.train.loss not in right:
         wanted = " or ".join(map(repr, right))
         raise ValueError(f"train.loss must be {wanted} on {data.title}, but is {spec.train.loss!r}")
+    _check_network(spec, data)
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
-    for trick in tricks_for(spec.train):
+    parameter_groups(net, spec.train)  # raises if train.rates names what the network has not
+    for trick in tricks_for(spec.train, delayed=_delayed(spec)):
         if (refusal := trick.refusal(spec.train, net, data.train, data.title)) is not None:
             raise ValueError(refusal)
     outputs = outputs_of(net)
@@ -145,6 +153,20 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
         raise ValueError(
             f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; {data.label_advice()}"
+        )
+
+
+def _check_network(spec: Experiment, data: Dataset) -> None:
+    """Raise if the network's delays or its readout do not fit the data or the loss."""
+    if spec.net.delays and data.train.steps is None:
+        raise ValueError(
+            f"net.delays needs samples with time steps of their own, but {data.title} holds static images; set it to 0"
+        )
+    if spec.net.readout not in LOSSES[spec.train.loss].readouts:
+        able = " or ".join(repr(name) for name, loss in LOSSES.items() if spec.net.readout in loss.readouts)
+        raise ValueError(
+            f"train.loss = {spec.train.loss!r} needs output spikes, but net.readout = {spec.net.readout!r} gives none; "
+            f"set train.loss to {able}, or net.readout to 'spikes'"
         )
 
 
@@ -159,32 +181,6 @@ def make_task(spec: Experiment, layers: int) -> Task:
     return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(layers)[-1].final)
 
 
-def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
-    """Return the samples by split: `paper` trains on all, `holdout` keeps some of each class to choose the epoch by."""
-    rows, held = training_rows(spec, data)
-    if held is None:
-        return {"train": data.train, "test": data.test}
-    return {"train": data.train.select(rows), "valid": data.train.select(held), "test": data.test}
-
-
-def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
-    """Return the rows of the training samples, and of those held out (None if the protocol holds out none)."""
-    if spec.train.protocol == "paper":
-        return torch.arange(len(data.train), device="cpu"), None
-    if spec.data.validation_share == 0:
-        raise ValueError(
-            "data.validation_share is 0, but train.protocol = 'holdout' judges epochs by these samples; give it a "
-            "share, or set train.protocol to 'paper'"
-        )
-    kept, held = held_out(data.train.labels, spec.data.validation_share, spec.data.split_seed)
-    if not len(held):
-        raise ValueError(
-            f"train.protocol = 'holdout' needs two training samples of a class to hold one out, but {data.title} has "
-            f"{len(data.train)} in all; use train.protocol = 'paper'"
-        )
-    return kept, held
-
-
 def free_fields(spec: Experiment) -> tuple[str, ...]:
     """Return the fields that may differ when a run is resumed; `epochs` only if no setting depends on all epochs."""
     return tuple(key for key in FREE if key != "train.epochs" or not _setting_over_all_epochs(spec))
@@ -194,13 +190,21 @@ def _setting_over_all_epochs(spec: Experiment) -> str:
     """Return the setting that depends on the number of epochs; an empty string if none does."""
     if RATES[spec.train.schedule].lasts_all_epochs:
         return f"train.schedule = {spec.train.schedule!r}"
-    return next((trick.asked_by(spec.train) for trick in tricks_for(spec.train) if trick.lasts_all_epochs), "")
+    delayed = _delayed(spec)
+    lasting = (trick for trick in tricks_for(spec.train, delayed=delayed) if trick.lasts_all_epochs)
+    return next((setting_for(trick, spec.train, delayed=delayed) for trick in lasting), "")
+
+
+def _delayed(spec: Experiment) -> bool:
+    return spec.net.delays > 0
 
 
 def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
     """Return a digest of all that decides the numbers; `paths` adds the data's paths, as earlier versions did."""
     kept = [key for key in ("data.file", "data.test_file") if paths]
-    return _digest([_deciding(spec, kept), data.edition])
+    # Earlier versions held out samples of a set whose groups are known now: their runs are not this one's beginning.
+    whole = [] if held_out_groups(spec, data) is None else ["whole groups are held out"]
+    return _digest([_deciding(spec, kept), data.edition, *whole])
 
 
 def settings_digest(spec: Experiment) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from bitspike.config import unknown_key
 from bitspike.experiments.schema import Experiment, experiment, read_experiment, with_values
 
-TASKS = ("coding", "mnist", "fashion", "dvs128", "shd")
+TASKS = ("coding", "mnist", "fashion", "dvs128", "shd", "nmnist-small", "dvs-sign")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's
 DATA = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # what an experiment's `data.file` may be, or people take for it
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import RunOptions, Split, splits
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.schema import Experiment
 
 

@@ -12,7 +12,6 @@ from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import (
     RunOptions,
-    Split,
     build_network,
     iteration_work,
     make_task,
@@ -20,9 +19,9 @@ from bitspike.experiments.assembly import (
     samples_digests,
     samples_in_words,
     settings_digest,
-    splits,
     synapse_shapes,
 )
+from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
 from bitspike.experiments.schema import Experiment, read_experiment

@@ -77,6 +77,21 @@ class Rise(Config):
 Threshold = Above0 | Rise
 
 
+class Decays(Config):
+    """A range of decays: every neuron of a Dense layer gets its own, drawn uniformly; a convolution gets one."""
+
+    low: Decay
+    """The smallest decay."""
+    high: Decay
+    """The largest decay."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low must be <= high, but they are {self.low:g} and {self.high:g}")
+        return self
+
+
 class NetConfig(Config):
     """A network in the paper's notation. A list has one value for each layer of neurons."""
 
@@ -84,8 +99,9 @@ class NetConfig(Config):
     """The layers in the paper's notation, such as `"784-300-10"` or `"16Conv5-AP2-64Conv5-AP2-1024Dense10"`."""
     binary: Truth = True
     """Weights are -1 or +1; `false` gives the same network with float32 weights."""
-    beta: Decay | list[Decay]
-    """The share of its membrane that a neuron keeps from one time step to the next."""
+    beta: Decay | Decays | list[Decay | Decays]
+    """The share of its membrane that a neuron keeps from one time step to the next: a number, or a table `{low, high}`
+    from which a constant is drawn for each neuron of a Dense layer."""
     slope: Above0 | list[Above0]
     """The steepness of the surrogate gradient: a larger one is narrower around the threshold."""
     theta: Threshold | list[Threshold]
@@ -94,6 +110,20 @@ class NetConfig(Config):
     """The share of a Dense layer's input current dropped in training. A list has one value for each Dense layer."""
     norm: Literal["step", "shared", "none"] = "none"
     """Batch norm behind convolutions: `step` takes statistics of each time step, `shared` of all steps together."""
+    dense_norm: Truth = False
+    """Batch norm behind every Dense layer's synapses, the last included, with statistics of all steps together."""
+    spike_dropout: Drop | list[Drop] = 0.0
+    """The share of hidden layers' spikes dropped in training. A list has one value for each hidden layer."""
+    delays: Annotated[Whole, Field(ge=0, lt=2**16)] = 0
+    """The longest delay in time steps of a neuron's spikes on their way to the next layer; 0 means no delays.
+
+    Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
+    """
+    readout: Literal["spikes", "membrane"] = "spikes"
+    """What decides the class: the `spikes` of the last layer, or the `membrane` of a last layer that never fires.
+
+    A layer that never fires has a threshold like the others, which has no effect.
+    """
     # the names of ops/lif/surrogate.py, written out: that module needs torch, and this one loads without it
     surrogate: Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"] = "fast_sigmoid"
     """The shape of the surrogate gradient around the threshold."""

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bitspike.data.catalog import drawn_from_seed
+from bitspike.data.catalog import drawn_from_seed, usual_edition
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences
+from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment, as_values
+from bitspike.nn import Delay, SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast
@@ -58,11 +60,13 @@ def summarize_run(
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "unanswered": result.unanswered if result else None,
         "theta": trainer.annealing.thresholds(),
+        **_delays(trainer.net),
         "samples": {
             "train": len(trainer.samples),
             trainer.chosen_on: len(trainer.selection_samples),
             "test": len(data.test),
         },
+        "held_out": _held_out(spec, dataset),
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
@@ -84,6 +88,19 @@ def summarize_run(
     return summary
 
 
+def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
+    """Return the mean delay of each layer's input in steps, rounded as in evaluation; nothing without delays."""
+    delays = {name: module for name, module in net.named_modules() if isinstance(module, Delay)}
+    means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
+    return {"delays": means} if means else {}
+
+
+def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int]] | None:
+    """Return the groups that are held out, under their name, such as {"speakers": [3, 8]}; None if there are none."""
+    groups = held_out_groups(spec, dataset)
+    return None if groups is None else {dataset.group_names: groups}
+
+
 def _test_best(spec: Experiment, trainer: Trainer, test: Samples, options: RunOptions, world: World) -> Evaluation:
     """Evaluate the chosen epoch's network on the test samples, with the thresholds that it was chosen with."""
     trainer.load_best()
@@ -103,10 +120,9 @@ def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
     """List the differences from the preset of the experiment's name; with any, the result is not the preset's."""
     if spec.name not in preset_names():
         return []
-    own_files = (
-        [] if dataset.edition in ("published", "built in") else [f"the data is {dataset.title} ({dataset.edition})"]
-    )
-    return own_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
+    meant = dataset.edition in ("published", "built in") or dataset.edition == usual_edition(spec.data.name)
+    other_files = [] if meant else [f"the data is {dataset.title} ({dataset.edition})"]
+    return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
 
 
 def summarize_trials(spec: Experiment, done: Sequence[Mapping[str, Any]], options: RunOptions) -> dict[str, Any]:

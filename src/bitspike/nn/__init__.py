@@ -1,7 +1,9 @@
 """PyTorch modules: synapses of one bit, neuron layers, and networks from the paper's notation.
 
-- `network.py`: `build` and the network; `notation.py` reads the notation, `kinds.py` is the table of neuron kinds.
+- `building.py`: `build`; `notation.py` reads the notation, `kinds.py` is the table of neuron kinds.
+- `network.py`: the network, which runs its blocks.
 - `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py` (`thresholds.py`).
+- `delay.py`: learnt delays of a layer's input. `decays.py`: decays drawn from a range.
 - `fast/`: which layers and networks run in C or Triton, and why not.
 - `access.py`: neurons of other libraries. `recording.py`: every layer's spikes. `unchanged.py`: tries without a trace.
 - `glances.py`: an image at several places. `initial.py`: initial weights. `sharding.py`: a batch in several processes.
@@ -9,11 +11,14 @@
 """
 
 from bitspike.nn.block import Block
+from bitspike.nn.building import build
+from bitspike.nn.decays import DecayRange
+from bitspike.nn.delay import Delay
 from bitspike.nn.initial import initialize
 from bitspike.nn.kinds import NeuronLayer
-from bitspike.nn.network import Observed, SpikingNetwork, build
-from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.network import Observed, SpikingNetwork
+from bitspike.nn.neurons import LIF, AdaptiveLIF, LeakyReadout, RecurrentLIF
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.recording import record
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 
@@ -22,10 +27,14 @@ __all__ = [
     "BinaryConv2d",
     "BinaryLinear",
     "Block",
+    "DecayRange",
+    "Delay",
     "LIF",
+    "LeakyReadout",
     "NeuronLayer",
     "Observed",
     "RecurrentLIF",
+    "SharedBatchNorm1d",
     "SharedBatchNorm2d",
     "SpikingNetwork",
     "StepBatchNorm2d",

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from bitspike.nn.neurons import LIF
 from bitspike.ops import LIFOutput
-
-NEVER = 1e30  # a threshold that no membrane reaches, and that float32 holds
+from bitspike.ops.readout.op import NEVER
 
 
 class Recorded(NamedTuple):
@@ -225,7 +224,7 @@ def _a(value: object) -> str:
 
 
 def set_to_rest(net: nn.Module) -> None:
-    """Reset the state that modules of other libraries keep between calls; bitspike's modules keep none."""
+    """Reset the state that modules of other libraries keep between calls; calls of bitspike's modules read none."""
     for module in net.modules():
         for library, method in _RESETS.items():
             if _from(library, module) and callable(reset := getattr(module, method, None)):

@@ -1,4 +1,4 @@
-"""One layer of a network, time-parallel: synapse, pools, batch norm, dropout, neurons."""
+"""One layer of a network, time-parallel: delay, synapse, pools, batch norm, dropout, neurons."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import c as fast_c
 from bitspike.nn.fast import plain
 from bitspike.nn.neurons import LIF
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.ops.available import fused_on_gpu, transformed
@@ -22,6 +23,10 @@ from bitspike.ops.product.conv_pool import conv_pool
 
 class Block(nn.Module):
     """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once.
+
+    Before the synapse, `spike_dropout` drops a share of the input, and `delay` delays each of its neurons or channels:
+    input -> dropout on spikes -> delay -> synapse. A layer with a delay takes sequences only; the steps that the delay
+    still holds are part of the state.
 
     On the CPU, binary layers on spikes or event counts run in C: the same spikes bit for bit, gradients to 1e-5 of the
     largest. On a GPU, a convolution with real weights and the average pool after it are one convolution, and all steps
@@ -43,8 +48,10 @@ class Block(nn.Module):
         lif: LIF,
         *,
         pools: Sequence[nn.Module] = (),
-        norm: StepBatchNorm2d | SharedBatchNorm2d | None = None,
+        norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d | None = None,
         dropout: float = 0.0,
+        delay: Delay | None = None,
+        spike_dropout: float | None = None,
     ) -> None:
         super().__init__()
         self.synapse = synapse
@@ -52,6 +59,8 @@ class Block(nn.Module):
         self.norm = norm
         self.dropout = Dropout(dropout)
         self.lif = lif
+        self.spike_dropout = Dropout(spike_dropout, layer=1) if spike_dropout else None
+        self.delay = delay
 
     def forward(
         self,
@@ -62,21 +71,36 @@ class Block(nn.Module):
         keep_membrane: bool = True,
     ) -> LIFOutput:
         """Run the layer on `x [T, B, ...]`, or with `steps=T` on one step `[B, ...]`; its current is computed once."""
-        fast, reorders = usable(x, self.lif.backend), _reorders(x, self.lif.backend)
         if isinstance(self.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
-            if fast and steps is None:
-                whole = fast_c.dense_layer(self, x, state, keep_membrane)
-                if whole is not None:
-                    return whole
+        if self.spike_dropout is not None and _drops(self.spike_dropout):
+            x, steps = _as_sequence(x, steps)
+            x = _dropped(self.spike_dropout, x, one_kernel=_reorders(x, self.lif.backend))
+        if self.delay is None:
+            return self._receive(x, state, steps, keep_membrane)
+        if steps is not None:
+            raise ValueError(
+                f"Block: delays need a sequence [T, B, ...], but the input is one step {list(x.shape)} that stays "
+                "constant; build the network with delays=0"
+            )
+        past = None if state is None else state.past
+        held = self.delay.remember(x, past)
+        out = self._receive(self.delay(x, past), state, steps, keep_membrane)
+        return out._replace(state=out.state._replace(past=held))
+
+    def _receive(self, x: Tensor, state: LIFState | None, steps: int | None, keep_membrane: bool) -> LIFOutput:
+        """Run synapse and neurons on the input as it arrives: dropped, delayed and, for a dense synapse, flat."""
+        fast, reorders = usable(x, self.lif.backend), _reorders(x, self.lif.backend)
+        if fast and steps is None and isinstance(self.synapse, BinaryLinear):
+            whole = fast_c.dense_layer(self, x, state, keep_membrane)
+            if whole is not None:
+                return whole
         current = self.pooled(x, fast=fast and steps is None, fold=reorders)
         if self.norm is not None:
             current = _normalized(self.norm, current, steps or 1, at_once=fast or reorders)
-        if self._calls_dropout():
-            if steps is not None:  # every step draws its own mask, so the current is constant no longer
-                current = current.expand(steps, *current.shape)
-                steps = None
-            current = self._dropped(current) if reorders else self.dropout(current)
+        if _drops(self.dropout):
+            current, steps = _as_sequence(current, steps)
+            current = _dropped(self.dropout, current, one_kernel=reorders)
         out: LIFOutput = self.lif(current, state, steps=steps, keep_membrane=keep_membrane)
         return out
 
@@ -103,28 +127,35 @@ class Block(nn.Module):
             return None
         return per_step(lambda images: conv_pool(images, conv.weight, conv.bias, size), x), 1
 
-    def _calls_dropout(self) -> bool:
-        """Return whether dropout must be called: not if it surely changes nothing; modules of other kinds always."""
-        drop = self.dropout
-        return type(drop) not in (Dropout, nn.Dropout) or (drop.p > 0 and drop.training)
 
-    def _dropped(self, current: Tensor) -> Tensor:
-        """Return the current after dropout; on a GPU with a key, one kernel does it."""
-        drop = self.dropout
-        key = None if plain.changed_dropout(drop) or drop.shard is not None else drop.key
-        fits = current.dtype == torch.float32 and current.numel() > 0
-        if key is None or not fits or not fused_on_gpu(current.device):
-            dropped: Tensor = drop(current)
-            return dropped
-        from bitspike.ops.dropout.triton import dropout
+def _drops(dropout: nn.Dropout) -> bool:
+    """Return whether dropout must be called: not if it surely changes nothing; modules of other kinds always."""
+    return type(dropout) not in (Dropout, nn.Dropout) or (dropout.p > 0 and dropout.training)
 
-        with torch.cuda.device_of(current):
-            return dropout(current, drop.p, key, drop.layer)
+
+def _as_sequence(x: Tensor, steps: int | None) -> tuple[Tensor, None]:
+    """Return a constant input or current as `[T, B, ...]`, because each step draws a mask of its own."""
+    return (x if steps is None else x.expand(steps, *x.shape)), None
+
+
+def _dropped(drop: Dropout, x: Tensor, *, one_kernel: bool) -> Tensor:
+    """Return `x [T, B, ...]` after dropout; on a GPU with a key, one kernel may do it."""
+    key = None
+    if one_kernel and not plain.changed_dropout(drop) and drop.shard is None:
+        key = drop.key
+    fits = x.dtype == torch.float32 and x.numel() > 0
+    if key is None or not fits or not fused_on_gpu(x.device):
+        dropped: Tensor = drop(x)
+        return dropped
+    from bitspike.ops.dropout.triton import dropout
+
+    with torch.cuda.device_of(x):
+        return dropout(x, drop.p, key, drop.layer)
 
 
 def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) -> Tensor:
     """Return the normalized current; a module that is not our batch norm is called as pools are."""
-    if not isinstance(norm, (StepBatchNorm2d, SharedBatchNorm2d)):
+    if not isinstance(norm, (StepBatchNorm2d, SharedBatchNorm2d, SharedBatchNorm1d)):
         return per_step(norm, current)
     own = type(norm).forward is StepBatchNorm2d.forward
     normalized: Tensor = norm(current, steps, plain=not at_once) if own else norm(current, steps)

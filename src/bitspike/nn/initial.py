@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from bitspike.nn.delay import Delay
 from bitspike.nn.neurons import RecurrentLIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 
@@ -28,7 +29,8 @@ def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator 
     """Draw new weights and biases for every synapse of `net`.
 
     "torch": weights and biases uniform in +-1/sqrt(fan_in). "released": weights uniform in
-    +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way.
+    +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way. Delays,
+    drawn after all weights, are uniform between 0 and the longest.
 
     Examples:
         >>> import torch
@@ -49,3 +51,6 @@ def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator 
         elif isinstance(module, RecurrentLIF):
             bound = len(module.weight) ** -0.5
             module.weight.uniform_(-bound, bound, generator=generator)
+    for module in net.modules():
+        if isinstance(module, Delay):
+            module.delays.uniform_(0, module.longest, generator=generator)

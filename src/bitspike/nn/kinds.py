@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from bitspike.nn.neurons import LIF, AdaptiveLIF, RecurrentLIF
+from bitspike.nn.neurons import LIF, AdaptiveLIF, LeakyReadout, RecurrentLIF
+
+Readout = Literal["spikes", "membrane"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,21 @@ def _adaptive(layer: NeuronLayer) -> LIF:
 
 
 NEURONS: dict[str, NeuronFactory] = {"lif": _lif, "recurrent": _recurrent, "adaptive": _adaptive}
+
+
+def require_readout(readout: object) -> None:
+    """Raise unless `readout` is "spikes" or "membrane"."""
+    if readout not in ("spikes", "membrane"):
+        raise ValueError(f"build: readout must be 'spikes' or 'membrane', but is {readout!r}")
+
+
+def with_readout(factory: NeuronFactory) -> NeuronFactory:
+    """Return a factory that makes leaky neurons, which never fire, for the last layer, and the given ones before."""
+
+    def made(layer: NeuronLayer) -> LIF:
+        return LeakyReadout(**layer.settings | {"adaptation": None}) if layer.last else factory(layer)
+
+    return made
 
 
 def neuron_factory(neuron: str | NeuronFactory, *, recurrent: bool) -> NeuronFactory:

@@ -1,10 +1,10 @@
-"""Networks from the paper's notation: blocks of synapse, pool, batch norm, dropout and neurons, time-parallel."""
+"""A network of blocks in a row: it runs them one after the other, or as fused kernels, and reports what they did."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,24 +12,15 @@ from torch import Tensor, nn
 from bitspike.nn.block import Block
 from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
-from bitspike.nn.dropout import as_share
 from bitspike.nn.fast import triton as fused
 from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
-from bitspike.nn.initial import Init, initialize
-from bitspike.nn.kinds import NeuronFactory, NeuronLayer, make_neurons, neuron_factory
-from bitspike.nn.neurons import LIF, SurrogateCenter
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
-from bitspike.nn.notation import Conv, Dense, Layer, parse, require_shape
+from bitspike.nn.kinds import Readout
+from bitspike.nn.neurons import LeakyReadout
+from bitspike.nn.notation import require_shape
 from bitspike.nn.recording import Recording, SelfReporting, record
-from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
-from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate
-from bitspike.ops.checks import NotFiniteError, as_number, require_clip, require_steps, require_truth
-from bitspike.ops.lif.op import require_backend
-
-Norm = Literal["step", "shared"]
-_POOLS = {"AP": nn.AvgPool2d, "MP": nn.MaxPool2d}
-_NORMS: dict[str, type[StepBatchNorm2d | SharedBatchNorm2d]] = {"step": StepBatchNorm2d, "shared": SharedBatchNorm2d}
+from bitspike.ops import LIFOutput, LIFState
+from bitspike.ops.checks import NotFiniteError, require_steps, require_truth
 
 
 class Observed:
@@ -81,7 +72,9 @@ class SpikingNetwork(SelfReporting, Checked):
         super().__init__()
         self.layers = nn.ModuleList(layers)
         for i, layer in enumerate(layers):
-            layer.dropout.layer = i  # masks drawn from one key differ by layer
+            layer.dropout.layer = i  # masks drawn from one key differ by layer, and on spikes from those on currents
+            if layer.spike_dropout is not None:
+                layer.spike_dropout.layer = len(layers) + i
         self.input_shape = input_shape
         self.steps = steps
         self.glances = 1  # places that a static image is shown at in these steps (bitspike.nn.glances)
@@ -96,6 +89,33 @@ class SpikingNetwork(SelfReporting, Checked):
         if not self._listeners and self._fused(x):
             return self._run_fused(x, steps)[0]
         return self.run(x, steps=steps, keep_hidden_membrane=bool(self._listeners))[-1]
+
+    @property
+    def readout(self) -> Readout:
+        """What the network answers with: the `spikes` of its last layer, or the `membrane`."""
+        return "membrane" if isinstance(self.layers[-1].lif, LeakyReadout) else "spikes"
+
+    def scores(self, x: Tensor, *, steps: int | None = None) -> Tensor:
+        """Return a score for each class, `[B, classes]`: the network's answer is the class with the largest.
+
+        A score is the mean over time of the class's spikes, or of (1 - beta) * membrane where the last layer is a
+        `LeakyReadout`.
+
+        Examples:
+            >>> import torch
+            >>> import bitspike
+            >>> net = bitspike.build("20-10-5", readout="membrane")
+            >>> net.scores(torch.rand(50, 4, 20)).argmax(1).shape  # one class for each of 4 samples
+            torch.Size([4])
+        """
+        return self.output_scores(self(x, steps=steps))
+
+    def output_scores(self, output: LIFOutput) -> Tensor:
+        """Return the scores `[B, classes]` of an output that the network gave; see `scores`."""
+        last = self.layers[-1].lif
+        if isinstance(last, LeakyReadout):
+            return last.scores(output)
+        return output.spikes.mean(0, dtype=torch.promote_types(output.spikes.dtype, torch.float32))
 
     def unfused(self, x: Tensor) -> str | None:
         """Return why the network does not run as fused kernels on `x`; None if it does."""
@@ -202,6 +222,11 @@ class SpikingNetwork(SelfReporting, Checked):
         if steps is not None:
             require_steps("SpikingNetwork", steps)
         if extra == 1:
+            if self._blocks()[0].delay is not None:
+                raise ValueError(
+                    f"SpikingNetwork: delays need a sequence [T, B, ...], but the input is static, {list(x.shape)}; "
+                    "build the network with delays=0"
+                )
             if not self._seen_bytes and holds_bytes(x):
                 self._seen_bytes = True
                 warn_of_bytes(x)
@@ -215,129 +240,3 @@ class SpikingNetwork(SelfReporting, Checked):
     def extra_repr(self) -> str:
         shown = f", glances={self.glances}" if self.glances > 1 else ""
         return f"{self.notation!r}, input_shape={self.input_shape}, steps={self.steps}{shown}"
-
-
-def build(
-    notation: str,
-    input_shape: tuple[int, ...] | None = None,
-    *,
-    beta: float | Sequence[float] = 0.9,
-    theta: float | Sequence[float] = 1.0,
-    slope: float | Sequence[float] = 25.0,
-    binary: bool = True,
-    clip: float | None = None,
-    norm: Norm | None = None,
-    dropout: float | Sequence[float] = 0.0,
-    surrogate: Surrogate = "fast_sigmoid",
-    surrogate_center: SurrogateCenter = "initial",
-    learn_beta: bool = False,
-    recurrent: bool = False,
-    adaptation: Adaptation | None = None,
-    neuron: str | NeuronFactory = "lif",
-    steps: int = 100,
-    glances: int = 1,
-    recompute: bool = False,
-    init: Init = "torch",
-    generator: torch.Generator | None = None,
-    backend: Backend = "auto",
-) -> SpikingNetwork:
-    """Build the network that the paper writes `16Conv5-AP2-64Conv5-AP2-1024Dense10`, for inputs of `input_shape`.
-
-    Beyond the paper, `32Conv3p1s2` is a convolution with a padding of 1 and a stride of 2, `MP3s2` a pool of 3 with a
-    stride of 2. `beta`, `theta` and `slope` are one value, or one a neuron layer; `dropout` one, or one a Dense layer
-    (it acts on the current). `neuron` is the kind of neurons: "lif", "recurrent" (as `recurrent=True`), "adaptive", or
-    a function of your own, `lambda layer: MyLIF(**layer.settings)` (`layer` is a `bitspike.nn.NeuronLayer`).
-    `surrogate` is the shape of the spikes' gradient, as in `lif`: "fast_sigmoid", "arctan",
-    "triangular" or "sigmoid". `norm` is the batch norm of convolutions: statistics per step ("step"), over all time
-    ("shared"), or none. `binary=False` gives the float32 twin. `learn_beta` learns a decay for every neuron of Dense
-    layers and one for each convolutional layer; `recurrent` gives Dense layers but the last binary recurrent weights;
-    `adaptation` adds adaptive thresholds. `init` is PyTorch's ("torch", as the paper says) or the released code's
-    ("released", the default of experiments: that code made the paper's figures).
-    With `glances` of 5 or 9 the `steps` of a static image are shared out to it as it is and to it moved
-    by a pixel, each from rest. `recompute` saves memory on a GPU: only hidden spikes are kept for the backward pass, as
-    bits, and the rest is made again. `backend` is a way to compute, for comparisons; `net.to("cuda")` is how a network
-    gets to a GPU.
-
-    Examples:
-        >>> import torch
-        >>> import bitspike
-        >>> net = bitspike.build("16Conv5-AP2-32Conv5-AP2-512Dense10", (1, 28, 28), norm="step", steps=10)
-        >>> net(torch.rand(4, 1, 28, 28)).spikes.shape  # images [B, C, H, W] are shown for 10 steps
-        torch.Size([10, 4, 10])
-        >>> net = bitspike.build("700-100-20")
-        >>> net(torch.rand(50, 4, 700)).spikes.shape  # a sequence [T, B, 700]
-        torch.Size([50, 4, 20])
-    """
-    layers, input_shape = parse(notation, input_shape)
-    if norm is not None and norm not in _NORMS:
-        raise ValueError(f"build: norm must be 'step', 'shared' or None, but is {norm!r}")
-    require_backend("build", backend)
-    for name, value in (("binary", binary), ("learn_beta", learn_beta), ("recurrent", recurrent)):
-        require_truth("build", name, value)
-    require_clip("build", clip)
-    require_steps("build", steps)
-    require_glances("build", glances, input_shape)
-    steps_each("build", steps, glances)
-    count = len(layers)
-    dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
-    betas, thetas, slopes = (
-        _per_layer(name, value, count) for name, value in (("beta", beta), ("theta", theta), ("slope", slope))
-    )
-    dropped = _per_layer("dropout", dropout, len(dense), "Dense layer")
-    dropouts = dict(zip(dense, dropped, strict=True))
-    for p in dropped or _per_layer("dropout", dropout, 1):
-        as_share("build", "dropout", p)
-    factory = neuron_factory(neuron, recurrent=recurrent)
-    made: list[LIF] = []
-
-    def neurons(i: int, layer: Layer) -> LIF:
-        settings: dict[str, Any] = {
-            "beta": betas[i],
-            "theta": thetas[i],
-            "slope": slopes[i],
-            "surrogate": surrogate,
-            "surrogate_center": surrogate_center,
-            "learn_beta": learn_beta,
-            "neurons": layer.outputs if learn_beta and isinstance(layer, Dense) else None,
-            "adaptation": adaptation,
-            "backend": backend,
-        }
-        shape = layer.output if isinstance(layer, Conv) else (layer.outputs,)
-        made.append(make_neurons(factory, NeuronLayer(i, i == count - 1, shape, binary, clip, settings), made))
-        return made[-1]
-
-    def block(i: int, layer: Layer) -> Block:
-        if isinstance(layer, Conv):
-            return Block(
-                BinaryConv2d(
-                    layer.inputs,
-                    layer.filters,
-                    layer.kernel,
-                    binary=binary,
-                    clip=clip,
-                    padding=layer.padding,
-                    stride=layer.stride,
-                ),
-                neurons(i, layer),
-                pools=[_POOLS[pool.kind](pool.size, pool.stride) for pool in layer.pools],
-                norm=_NORMS[norm](layer.filters) if norm else None,
-            )
-        synapse = BinaryLinear(layer.inputs, layer.outputs, binary=binary, clip=clip)
-        return Block(synapse, neurons(i, layer), dropout=dropouts[i])
-
-    # Layers draw weights from the global generator when made; a caller who brings one keeps theirs untouched.
-    with torch.random.fork_rng(devices=[], enabled=generator is not None):
-        net = SpikingNetwork([block(i, layer) for i, layer in enumerate(layers)], input_shape, steps, notation)
-    net.recompute, net.glances = recompute, glances
-    if generator is not None or init != "torch":
-        initialize(net, init, generator)
-    return net
-
-
-def _per_layer(name: str, value: float | Sequence[float], count: int, each: str = "neuron layer") -> list[float]:
-    if not isinstance(value, (list, tuple)):
-        return [as_number("build", name, value)] * count
-    values = [as_number("build", name, v) for v in value]
-    if len(values) != count:
-        raise ValueError(f"build: {name} must be one number or one a {each}, {count}, but {len(values)} were given")
-    return values

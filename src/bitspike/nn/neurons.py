@@ -17,6 +17,7 @@ from bitspike.ops import Adaptation, Backend, LIFOutput, LIFState, Surrogate, bi
 from bitspike.ops.checks import as_number, as_positive, require_truth
 from bitspike.ops.lif.op import require_adaptation, require_backend
 from bitspike.ops.lif.surrogate import require_surrogate
+from bitspike.ops.readout import leaky, leaky_scores
 
 SurrogateCenter = Literal["initial", "current"]
 
@@ -287,3 +288,40 @@ class RecurrentLIF(LIF):
 
     def recurrent_weight(self) -> Tensor:
         return binarize(self.weight, self.clip) if self.binary else self.weight
+
+
+class LeakyReadout(LIF):
+    """Leaky neurons that never fire: u[t] = beta*u[t-1] + I[t]. Their membrane is the network's answer.
+
+    `spikes` are all zero, and `membrane` is always given. The threshold has no effect; it is there so that a network
+    has one in every layer.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> readout = bitspike.nn.LeakyReadout(beta=0.5)
+        >>> out = readout(torch.ones(4, 1, 1))  # [T, B, N]
+        >>> out.membrane.flatten().tolist(), out.spikes.sum().item()
+        ([1.0, 1.5, 1.75, 1.875], 0.0)
+        >>> readout.scores(out).tolist()
+        [[0.765625]]
+    """
+
+    def forward(
+        self,
+        current: Tensor,
+        state: LIFState | None = None,
+        *,
+        steps: int | None = None,
+        keep_membrane: bool = True,
+    ) -> LIFOutput:
+        return leaky(current, beta=self.beta, steps=steps, state=state, backend=self.backend)
+
+    def scores(self, output: LIFOutput) -> Tensor:
+        """Return the mean over time of (1 - beta) * membrane, `[B, ...]`."""
+        if output.membrane is None:
+            raise ValueError("LeakyReadout: the scores need the output's membrane, but it was not kept")
+        return leaky_scores(output.membrane, self.beta)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr().partition(", theta=")[0]

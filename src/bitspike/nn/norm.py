@@ -17,7 +17,7 @@ from bitspike.ops.norm.torch import step_norm
 
 
 class _BatchNorm(nn.BatchNorm2d):
-    """The base of both batch norms. With a shard, statistics are those of the batch over all processes."""
+    """The base of all batch norms. With a shard, statistics are those of the batch over all processes."""
 
     shard: Shard | None = None
 
@@ -42,6 +42,13 @@ class _BatchNorm(nn.BatchNorm2d):
                 self._move(m, v, copies)
         scale = self.weight.view(-1, 1, 1) * torch.rsqrt(variance + self.eps)
         return (centered * scale + self.bias.view(-1, 1, 1)).to(x.dtype)
+
+    def _over_time(self, x: Tensor) -> Tensor:
+        """Normalize `[T, B, C, H, W]` or `[B, C, H, W]` by one mean and variance over all but the channels."""
+        if self.shard is not None and self.training:
+            whole = x if x.dim() == 5 else x[None]
+            return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
+        return self._pytorchs(x)
 
     def _move(self, mean: Tensor, variance: Tensor, copies: int) -> None:
         momentum = 1 - (1 - _number(self.momentum)) ** copies
@@ -123,14 +130,45 @@ class SharedBatchNorm2d(_BatchNorm):
 
     def forward(self, x: Tensor, steps: int = 1) -> Tensor:
         require_images("SharedBatchNorm2d", x, self.num_features)
-        if self.shard is not None and self.training:
-            whole = x if x.dim() == 5 else x[None]
-            return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
-        return self._pytorchs(x)
+        return self._over_time(x)
+
+
+class SharedBatchNorm1d(_BatchNorm):
+    """Batch norm of a Dense layer's current `[T, B, N]`, with one set of statistics over batch and time.
+
+    The running averages move once a call. A current that is constant in time is `[B, N]`; see SharedBatchNorm2d.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.nn import SharedBatchNorm1d
+        >>> norm = SharedBatchNorm1d(3)
+        >>> out = norm(torch.rand(10, 4, 3))  # [T, B, N]
+        >>> bool((out.mean((0, 1)).abs() < 1e-5).all())  # the mean of each neuron is 0
+        True
+    """
+
+    def forward(self, x: Tensor, steps: int = 1) -> Tensor:
+        n = self.num_features
+        if x.dim() not in (2, 3) or x.shape[-1] != n:
+            raise ValueError(f"SharedBatchNorm1d: input must be [B, {n}] or [T, B, {n}], but has shape {list(x.shape)}")
+        images = x[..., None, None]  # of one pixel, which PyTorch's CPU code takes four times as fast as rows
+        if images.numel() == n and self.training:  # one value has no variance, and PyTorch refuses it: two equal ones
+            return self._over_time(images.expand(2, *images.shape[1:]))[:1].view_as(x)
+        if _as_rows(x) and (self.shard is None or not self.training):
+            return self._pytorchs(x)
+        return self._over_time(images).view_as(x)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Accept rows as well as images; `forward` has checked the shape."""
 
 
 def _parallel(x: Tensor) -> bool:
     """Return whether one call for all steps is faster than one call for each step, on a device without C code."""
+    return x.is_cuda
+
+
+def _as_rows(x: Tensor) -> bool:
+    """Return whether rows are faster than images of one pixel: on a GPU, where cuDNN takes images, and slowly."""
     return x.is_cuda
 
 

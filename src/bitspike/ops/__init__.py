@@ -4,12 +4,15 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 `triton.py` with `kernels*.py` (a GPU) compute the same, and tests compare them with it.
 
 - `lif/`: the neurons' scan. `norm/`: batch norm. `dropout/`: dropout from a key. `product/`: weights times spikes.
+- `delay/`: delays of spikes, by whole steps or soft.
+- `readout/`: the membrane of neurons that never fire, and its scores.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.
 - `native/`: the one C extension. `launch.py`: what all Triton kernels share. `buffers.py`: recycled CPU memory.
 - `available.py`: whether kernels can run here. `checks.py`: checks of arguments.
 - `first_order.py`, `saved.py`: what autograd functions with a hand-written backward pass share.
 """
 
+from bitspike.ops.delay import delay
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
 from bitspike.ops.lif.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
 from bitspike.ops.product.binarize import binarize, soften
@@ -23,6 +26,7 @@ __all__ = [
     "Surrogate",
     "arctan_grad",
     "binarize",
+    "delay",
     "fast_sigmoid_grad",
     "grouped_linear",
     "lif",

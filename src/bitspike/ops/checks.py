@@ -59,7 +59,7 @@ def parameter(name: str, value: float | Tensor, shape: torch.Size, dtype: torch.
             require_device(name, value, device)
         tensor = value.to(device=device, dtype=dtype)
     elif isinstance(value, Real) and not isinstance(value, bool):
-        tensor = torch.tensor(float(value), dtype=dtype, device=device)
+        tensor = torch.full((), float(value), dtype=dtype, device=device)  # a copy from the host would break a graph
     else:
         raise TypeError(f"lif: {name} must be a number or a tensor, but is a {type(value).__name__}")
     try:
@@ -139,6 +139,13 @@ def as_positive(where: str, name: str, value: object) -> float:
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{where}: {name} must be a finite number > 0, but is {number!r}")
     return number
+
+
+def as_longest(where: str, value: object) -> int:
+    """Return the longest delay, a whole number >= 0, as a Python int."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+        raise ValueError(f"{where}: longest must be a whole number of steps >= 0, but is {value!r}")
+    return int(value)
 
 
 def require_truth(where: str, name: str, value: object) -> None:

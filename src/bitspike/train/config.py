@@ -12,6 +12,24 @@ Rate = Annotated[Real, Field(ge=0, lt=1)]
 Above0 = Annotated[Real, Field(gt=0, le=1e37)]  # float32 has room for it
 
 
+class Rates(Config):
+    """Starting learning rates of some kinds of parameters; each follows the schedule of `lr`.
+
+    A kind without a value is trained at `lr`.
+    """
+
+    norms: Above0 | None = None
+    """The rate of batch norms' gains and offsets."""
+    delays: Above0 | None = None
+    """The rate of delays."""
+    decays: Above0 | None = None
+    """The rate of learnt decays."""
+
+    def given(self) -> dict[str, float]:
+        """Return the rates that are set, by their kinds."""
+        return self.model_dump(exclude_none=True)
+
+
 class TrainConfig(Config):
     """Optimizer, learning rate, tricks, loss, protocol, stopping, and what a run keeps."""
 
@@ -23,6 +41,8 @@ class TrainConfig(Config):
     """The rule that changes the weights."""
     lr: Above0
     """The learning rate, from which `schedule` starts."""
+    rates: Rates | None = None
+    """The learning rates of parameters that start from another one than `lr`: `norms`, `delays` and `decays`."""
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     """The decays of the two averages that adam and adamw keep."""
     eps: Above0 = 1e-8
@@ -44,28 +64,49 @@ class TrainConfig(Config):
     grad_clip: Above0 | None = None
     """The largest norm of the gradient of all parameters together; a larger one is scaled down."""
     weight_clip: Above0 | None = None
-    """Every parameter is held within plus and minus this, before the optimizer's step."""
+    """Every parameter but delays is held within plus and minus this, before the optimizer's step."""
     latent_clip: Above0 | None = None
     """Latent weights of binary synapses are held within plus and minus this, after the optimizer's step."""
     harden: Annotated[Real, Field(ge=0, le=1)] = 0.0
     """The share of all iterations in which the first layer's weights turn from real numbers into single bits."""
     shift: Annotated[Whole, Field(ge=0, le=1000)] = 0
-    """Training images are moved by up to so many pixels each way."""
+    """Training samples are moved by up to so many pixels each way; events of a row of channels, so many channels."""
     contrast: Rate = 0.0
     """Training images are multiplied by a number from 1 - this to 1 + this."""
+    stretch: Rate = 0.0
+    """The times of a training sample's events are multiplied by a number from 1 - this to 1 + this."""
+    time_shift: Annotated[Whole, Field(ge=0, le=100_000)] = 0
+    """Events of a training sample are moved by up to so many time steps, to earlier or later."""
+    zoom: Rate = 0.0
+    """The distances of a training sample's events from the middle of the sensor are multiplied by a number from
+    1 - this to 1 + this. Of a row of frequencies it is another voice.
+    """
+    mix: Rate = 0.0
+    """The largest share of its channels that a training sample of events takes from another one; from a camera it is a
+    rectangle of pixels. Each sample draws a share up to this. With `mix_with = "any"` the loss is mixed alike, so it
+    must be `cross_entropy`.
+    """
+    mix_with: Literal["any", "class"] = "any"
+    """The other sample: `any` of the batch, or one of the same `class`, for which the loss stays as it is."""
+    delay_soft: Annotated[Real, Field(ge=0, le=1)] = 0.75
+    """The share of all iterations in which soft delays become narrower, from half of the longest delay on."""
+    delay_width: Annotated[Real, Field(gt=0, le=1000)] = 0.3
+    """The width of soft delays after that, in time steps; evaluations round delays to whole steps."""
+    spike_cost: Annotated[Real, Field(ge=0, le=1e37)] = 0.0
+    """The weight of the mean number of hidden spikes of a sample in what is minimized; the loss shown is without it."""
     recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0
     """The training samples on which batch norm's statistics are measured again before each evaluation; 0: none."""
 
     loss: Literal["count", "cross_entropy", "trace"] = "count"
-    """What is learnt: `count`, how often each class fires; `cross_entropy` of the spike rates; `trace`, a membrane over
-    time (the coding task).
+    """What is learnt: `count`, how often each class fires; `cross_entropy` of the classes' scores; `trace`, a membrane
+    over time (the coding task).
     """
     correct: Real = 0.8
     """With `count`, the share of time steps in which the right class should fire."""
     incorrect: Real = 0.2
     """With `count`, the share of time steps in which each wrong class should fire."""
     logit_scale: Above0 = 10.0
-    """With `cross_entropy`, logits are this times the spike rate."""
+    """With `cross_entropy`, logits are this times a class's score: its spike rate, or what its membrane says."""
     label_smoothing: Rate = 0.0
     """With `cross_entropy`, the share of the target that is spread over all classes alike."""
     over_time: Literal["mean", "sum"] = "mean"
@@ -125,6 +166,11 @@ class TrainConfig(Config):
             raise ValueError(
                 f"train.weight_decay belongs to train.optimizer = 'adamw', but the optimizer is {self.optimizer!r}; "
                 "set it to none, or the optimizer to 'adamw'"
+            )
+        if self.mix and self.mix_with == "any" and self.loss != "cross_entropy":
+            raise ValueError(
+                f"train.mix belongs to train.loss = 'cross_entropy', but the loss is {self.loss!r}; "
+                "set it to 0, the loss to 'cross_entropy', or train.mix_with to 'class'"
             )
         if self.choose == "last" and self.patience is not None:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,7 @@ from bitspike.data.samples import Images, Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.unchanged import evaluation_mode
 from bitspike.train.numerics import as_input
-from bitspike.train.tasks import Task
+from bitspike.train.tasks import Task, judge_output
 from bitspike.train.world import World
 
 
@@ -21,7 +21,8 @@ class Evaluation:
     """The result of an evaluation on a whole set: the mean loss, and the share of samples that are right.
 
     `dead` is the share of neurons that never fired, and `spikes` the mean spikes of a sample, of each neuron layer.
-    `unanswered` is the share of samples for which no output neuron fired: they have no answer.
+    `unanswered` is the share of samples for which no output neuron fired: they have no answer. A last layer whose
+    membrane is read never fires: it counts as 0 dead, 0 spikes, and nothing is unanswered.
     """
 
     loss: float
@@ -44,6 +45,15 @@ def fired(counts: Tensor) -> tuple[Tensor, Tensor]:
     """Return which neurons fired for any sample, `[...]`, and the sum of all spikes, from counts `[B, ...]`."""
     alive = counts.amax(0) > 0 if len(counts) else torch.zeros_like(counts.sum(0), dtype=torch.bool)
     return alive, counts.double().sum()
+
+
+def fired_layers(net: SpikingNetwork, layers: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Return `fired` of each layer; a last layer that is read without spikes counts as if all its neurons fired."""
+    seen = [fired(counts) for counts in layers]
+    if net.readout == "membrane":
+        alive, spikes = seen[-1]
+        seen[-1] = torch.ones_like(alive), spikes
+    return seen
 
 
 @torch.no_grad()
@@ -71,12 +81,13 @@ def evaluate(
             x, labels = samples.batch(rows)
             observed = net.observe(as_input(x, weight.dtype))
             if len(rows):
-                loss, correct_ones = task.judge(observed.output, labels)
+                loss, correct_ones = judge_output(net, task, observed.output, labels)
                 right[at : at + len(rows)] = correct_ones
                 sums[0] += loss.double() * len(rows)
             layers = observed.counts()
-            sums[2] += (layers[-1].flatten(1).sum(1) == 0).sum()
-            seen = [fired(counts) for counts in layers]
+            if net.readout == "spikes":
+                sums[2] += (layers[-1].flatten(1).sum(1) == 0).sum()
+            seen = fired_layers(net, layers)
             spikes += torch.stack([count for _, count in seen])
             masks = [mask for mask, _ in seen]
             alive = [a | b for a, b in zip(alive, masks, strict=True)] if alive else masks

@@ -18,13 +18,14 @@ from bitspike.ops.native.library import library
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.config import TrainConfig
 from bitspike.train.health import FirstBad
-from bitspike.train.learning_rates import make_rate
+from bitspike.train.labels import Labels, own_labels
+from bitspike.train.learning_rates import group_rates, make_rate
 from bitspike.train.numerics import as_input, cast, dtype_of
-from bitspike.train.optim import gradient_norms, make_optimizer, set_learning_rate
+from bitspike.train.optim import gradient_norms, make_optimizer, parameter_groups, set_learning_rates
 from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
 from bitspike.train.stopwatch import Stopwatch
-from bitspike.train.tasks import Task
+from bitspike.train.tasks import Task, judge_output
 from bitspike.train.tricks import make_tricks
 from bitspike.train.tricks.trick import Fetch, Setup
 from bitspike.train.world import World
@@ -83,11 +84,12 @@ class Iteration:
         self.count = -(-self.total // self.batch)  # iterations an epoch
         iterations = config.epochs * self.count
         self.learning_rate = make_rate(config, iterations)  # of the run's iteration
-        self.tricks = make_tricks(Setup(net, samples, config, seed, iterations))
+        self.rates = group_rates(config, [group.lr for group in parameter_groups(net, config)], iterations)
+        self.tricks = make_tricks(Setup(net, samples, config, seed, iterations, world.size))
         numbers = [tensor for trick in self.tricks for tensor in trick.tensors()]
-        self.plan = Plan(self.count, self.batch, [*annealing.buffers(), *numbers], self.device)
+        self.plan = Plan(self.count, self.batch, [*annealing.buffers(), *numbers], self.device, len(self.rates))
         self.parameters = list(net.parameters())
-        self.optimizer = make_optimizer(net, config, self.plan.lr if self.planned else None)
+        self.optimizer = make_optimizer(net, config, *(self.plan.rates if self.planned else ()))
         self.bad = FirstBad([name for name, _ in net.named_parameters()], self.device)
         # in place for good, as a graph needs it: loss * samples, right, samples
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
@@ -112,7 +114,7 @@ class Iteration:
         self.plan.write(
             order(len(self.samples), self.repeat, self.seed, epoch),
             steps,
-            [self.learning_rate(step) for step in steps],
+            [[rate(step) for rate in self.rates] for step in steps],
             [self._planned(step + 1) for step in steps],
             [mixed(self.seed, "dropout", step) for step in steps],
         )
@@ -136,7 +138,7 @@ class Iteration:
         """Run `iteration` of the epoch, which is the run's `step`; call `begin` first."""
         if not self.planned:
             torch.manual_seed(mixed(self.seed, "dropout", step))
-            set_learning_rate(self.optimizer, self.learning_rate(step))
+            set_learning_rates(self.optimizer, [rate(step) for rate in self.rates])
         size = self.size(iteration)
         return self.captured() if size == self.batch else self.captured.plainly(partial(self.body, size))
 
@@ -152,9 +154,9 @@ class Iteration:
         with cast(config.precision, self.device):
             observed = self.net.observe(as_input(x, self.dtype))
             if stop == start:  # no sample here: 0, whose backward still takes part in what processes exchange
-                loss, right = observed.output.spikes.sum(), labels
+                loss, right = observed.output.spikes.sum(), own_labels(labels)
             else:
-                loss, right = self.task.judge(observed.output, labels)
+                loss, right = judge_output(self.net, self.task, observed.output, labels)
                 if world.size > 1:
                     loss = loss * ((stop - start) / size)
         self.optimizer.zero_grad(set_to_none=True)
@@ -164,7 +166,7 @@ class Iteration:
         self._tally(loss, right, size)
         return observed
 
-    def _batch(self, rows: Tensor, start: int) -> tuple[Tensor, Tensor]:
+    def _batch(self, rows: Tensor, start: int) -> tuple[Tensor, Labels]:
         """Return inputs and labels of `rows`, as the tricks change them; `start` is their place in the batch."""
         fetch: Fetch = self.samples.batch
         for trick in self.tricks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bitspike.schedules import Constant, Cosine, WarmupCosine
@@ -36,3 +36,8 @@ RATES: dict[str, RateSchedule] = {
 def make_rate(config: TrainConfig, iterations: int) -> Rate:
     """Return the learning rate as a function of the iteration, in a run of `iterations` in all epochs."""
     return RATES[config.schedule].make(config, iterations)
+
+
+def group_rates(config: TrainConfig, starts: Sequence[float], iterations: int) -> list[Rate]:
+    """Return a learning rate for each start: start * lr(k) / lr, where lr(k) is the schedule of `train.lr`."""
+    return [make_rate(config.model_copy(update={"lr": start}), iterations) for start in starts]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.checks import hidden
+from bitspike.train.labels import Labels, MixedLabels, class_shares, own_labels
 
 
 def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: float = 0.2) -> Tensor:
@@ -46,7 +47,7 @@ def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: floa
         if classes <= fused.MOST_CLASSES:
             return fused.count_loss(spikes, labels, on, off)
     count = spike_count(spikes)
-    target = _indicator(labels, count) * (on - off) + off
+    target = class_shares(labels, classes, count.dtype) * (on - off) + off
     return F.mse_loss(count, target) / steps, fires_most(count, labels)
 
 
@@ -69,17 +70,43 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
     return judge_entropy(spikes, labels, scale, smoothing)[0]
 
 
-def judge_entropy(spikes: Tensor, labels: Tensor, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the cross entropy, and which samples are right, `[B]`: see `fires_most`."""
-    _check_fit("cross_entropy_loss", spikes, labels)
+def judge_entropy(spikes: Tensor, labels: Labels, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Return the cross entropy, and which samples are right, `[B]`: see `fires_most`. Labels may be mixed."""
+    own = own_labels(labels)
+    _check_fit("cross_entropy_loss", spikes, own)
+    _check_entropy(scale, smoothing)
+    count = spike_count(spikes)
+    return _entropy(count * (scale / len(spikes)), labels, smoothing), fires_most(count, own)
+
+
+def judge_scores(scores: Tensor, labels: Labels, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Return the cross entropy of logits scale * scores `[B, C]`, and which samples are right, `[B]`.
+
+    A sample is right if its label has the largest score, the first of equals. Labels may be mixed.
+    """
+    own = own_labels(labels)
+    _check_fit("judge_scores", scores[None], own)
+    _check_entropy(scale, smoothing)
+    if scores.dtype == torch.float32 and len(scores) and fused_on_gpu(scores.device):
+        from bitspike.ops.loss import triton as fused
+
+        if scores.shape[1] <= fused.MOST_CLASSES:
+            mixed_with = (labels.other, labels.share) if isinstance(labels, MixedLabels) else None
+            return fused.entropy_loss(scores, own, mixed_with, scale, smoothing)
+    return _entropy(scores * scale, labels, smoothing), scores.detach().argmax(1) == own
+
+
+def _check_entropy(scale: float, smoothing: float) -> None:
     if not 0 < scale < math.inf:
         raise ValueError(f"cross_entropy_loss: scale must be > 0, but is {scale!r}; logits are scale * spike rate")
     if not 0 <= smoothing < 1:
         raise ValueError(f"cross_entropy_loss: smoothing must be in [0, 1), but is {smoothing!r}")
-    count = spike_count(spikes)
-    target = _indicator(labels, count) * (1 - smoothing) + smoothing / count.shape[1]
-    entropy = -(target * F.log_softmax(count * (scale / len(spikes)), 1)).sum(1).mean()
-    return entropy, fires_most(count, labels)
+
+
+def _entropy(logits: Tensor, labels: Labels, smoothing: float) -> Tensor:
+    """mean over batch of -sum_c q_c log softmax_c(logits), where q are the classes' shares, smoothed."""
+    target = class_shares(labels, logits.shape[1], logits.dtype) * (1 - smoothing) + smoothing / logits.shape[1]
+    return -(target * F.log_softmax(logits, 1)).sum(1).mean()
 
 
 def spike_count(spikes: Tensor) -> Tensor:
@@ -94,11 +121,6 @@ def fires_most(count: Tensor, labels: Tensor) -> Tensor:
     """
     count = count.detach()
     return (count.argmax(1) == labels) & (count.amax(1) > 0)
-
-
-def _indicator(labels: Tensor, count: Tensor) -> Tensor:
-    """Return `[B, C]`, 1 at the label and 0 elsewhere; one_hot would sort in a GPU's deterministic mode."""
-    return (labels[:, None] == torch.arange(count.shape[1], device=labels.device)).to(count.dtype)
 
 
 def _check_fit(where: str, spikes: Tensor, labels: Tensor) -> None:

@@ -3,48 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn import BinaryConv2d, BinaryLinear, RecurrentLIF
+from bitspike.nn import LIF, BinaryConv2d, BinaryLinear, Delay, RecurrentLIF
 from bitspike.train.config import TrainConfig
 
 WEIGHTED = (BinaryLinear, BinaryConv2d, RecurrentLIF)
+_NONE_OF = {
+    "norms": "no batch norm (net.norm, net.dense_norm)",
+    "delays": "no delays (net.delays)",
+    "decays": "no learnt decays (net.learn_beta)",
+}
 
 
-def make_optimizer(net: nn.Module, config: TrainConfig, rate: Tensor | None = None) -> torch.optim.Optimizer:
-    """Return the optimizer that the settings name; with `rate` (one float32 on the device) it reads its rate there."""
-    parameters = list(net.parameters())
-    on_gpu = parameters[0].is_cuda
+@dataclass(frozen=True, slots=True)
+class ParameterGroup:
+    """Parameters that share a starting learning rate and a weight decay (None: the optimizer has none)."""
+
+    members: list[nn.Parameter]
+    lr: float
+    weight_decay: float | None = None
+
+
+def parameter_groups(net: nn.Module, config: TrainConfig) -> list[ParameterGroup]:
+    """Return the optimizer's groups of parameters: one for each rate of `train.rates`, and one for all the others.
+
+    With adamw each of them falls into two: weights decay; biases, batch norms, delays and learnt decays do not.
+    """
+    kinds = _kinds(net)
+    own = {} if config.rates is None else config.rates.given()
+    for kind in own:
+        if kind not in kinds.values():
+            raise ValueError(f"train.rates.{kind}: the network has {_NONE_OF[kind]}; leave it out")
+    weights = {id(module.weight) for module in net.modules() if isinstance(module, WEIGHTED)}
+    groups = []
+    for kind, lr in (("", config.lr), *own.items()):
+        members = [p for p in net.parameters() if kind == (kinds[id(p)] if kinds.get(id(p)) in own else "")]
+        if config.optimizer != "adamw":
+            groups.append(ParameterGroup(members, lr))
+            continue
+        for decays, share in ((True, config.weight_decay or 0.0), (False, 0.0)):
+            groups.append(ParameterGroup([p for p in members if (id(p) in weights) == decays], lr, share))
+    return [group for group in groups if group.members]
+
+
+def _kinds(net: nn.Module) -> dict[int, str]:
+    """Return the kind, a field of `train.rates`, of each parameter that has one, by the parameter's id."""
+    found: dict[int, str] = {}
+    for module in net.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            found |= {id(p): "norms" for p in module.parameters(recurse=False)}
+        elif isinstance(module, Delay):
+            found[id(module.delays)] = "delays"
+        elif isinstance(module, LIF) and isinstance(logit := getattr(module, "beta_logit", None), nn.Parameter):
+            found[id(logit)] = "decays"
+    return found
+
+
+def make_optimizer(net: nn.Module, config: TrainConfig, *rates: Tensor) -> torch.optim.Optimizer:
+    """Return the optimizer that the settings name.
+
+    With `rates`, one float32 on the device for each of `parameter_groups`, it reads its learning rates there.
+    """
+    groups = parameter_groups(net, config)
+    on_gpu = groups[0].members[0].is_cuda
     fused = True if on_gpu else None  # one kernel for all, which reads a tensor's rate without waiting for it
     moments: dict[str, Any] = {"betas": config.betas, "eps": config.eps, "capturable": on_gpu}
+    tables: list[dict[str, Any]] = [
+        {"params": group.members} | ({} if group.weight_decay is None else {"weight_decay": group.weight_decay})
+        for group in groups
+    ]
     made: torch.optim.Optimizer
     if config.optimizer == "adam":
-        made = torch.optim.Adam(parameters, lr=config.lr, fused=fused, **moments)
+        made = torch.optim.Adam(tables, lr=config.lr, fused=fused, **moments)
     elif config.optimizer == "adamw":
-        made = torch.optim.AdamW(_by_decay(net, config.weight_decay or 0.0), lr=config.lr, fused=fused, **moments)
+        made = torch.optim.AdamW(tables, lr=config.lr, fused=fused, **moments)
     else:
-        made = torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum, fused=fused)
-    if rate is not None:
-        for group in made.param_groups:
-            group["lr"] = rate
+        made = torch.optim.SGD(tables, lr=config.lr, momentum=config.momentum, fused=fused)
+    set_learning_rates(made, rates or [group.lr for group in groups])
     return made
 
 
-def _by_decay(net: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Return AdamW's groups: weights decay; biases, batch norms and learnt time constants do not."""
-    weights = {id(module.weight) for module in net.modules() if isinstance(module, WEIGHTED)}
-    kinds = ([p for p in net.parameters() if (id(p) in weights) == decays] for decays in (True, False))
-    groups = zip(kinds, (decay, 0.0), strict=True)
-    return [{"params": members, "weight_decay": share} for members, share in groups if members]
-
-
-def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """Set the learning rate of every group of parameters."""
-    for group in optimizer.param_groups:
-        group["lr"] = lr
+def set_learning_rates(optimizer: torch.optim.Optimizer, rates: Sequence[float | Tensor]) -> None:
+    """Set the learning rate of each group of parameters."""
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:

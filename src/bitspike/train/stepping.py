@@ -15,7 +15,7 @@ from bitspike.nn.network import Observed
 from bitspike.schedules import Schedule
 from bitspike.train.capture import Captured
 from bitspike.train.config import TrainConfig
-from bitspike.train.evaluation import fired
+from bitspike.train.evaluation import fired_layers
 from bitspike.train.iteration import Iteration
 from bitspike.train.numerics import dtype_of
 from bitspike.train.progress import Progress
@@ -111,7 +111,7 @@ class Stepper:
             raise RuntimeError("Trainer: no iteration has been made yet; call step() first")
         with torch.no_grad():
             layers = self.observed.counts()
-            seen = [fired(counts) for counts in layers]
+            seen = fired_layers(self.net, layers)
             dead = torch.stack([1 - alive.double().mean() for alive, _ in seen])
             spikes = torch.stack([count for _, count in seen]) / max(len(layers[0]), 1)
             thetas = torch.stack(self._thetas()).double()

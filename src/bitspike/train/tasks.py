@@ -1,23 +1,26 @@
-"""Tasks: the output of the right class fires most, or a membrane follows a trace to fire at the right time."""
+"""Tasks: the right class has the highest score, or a membrane follows a trace to fire at the right time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from bitspike.data.coding import OVERSHOOT
+from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
 from bitspike.train.config import TrainConfig
+from bitspike.train.labels import Labels, MixedLabels
 from bitspike.train.losses import (
     count_loss,
     cross_entropy_loss,
     fires_most,
     judge_counts,
     judge_entropy,
+    judge_scores,
     spike_count,
     trace_errors,
 )
@@ -39,6 +42,37 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
+class ScoreTask(Task, Protocol):
+    """A task that can also be judged by scores `[B, classes]`, of a network whose last layer does not fire.
+
+    Its labels may be mixed.
+    """
+
+    def judge(self, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
+        """Return the loss, and which samples are right."""
+        ...
+
+    def judge_scores(self, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
+        """Return the loss, and which samples are right."""
+        ...
+
+
+def judge_output(net: SpikingNetwork, task: Task, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
+    """Return the loss of the network's output, and which samples are right, by what the network answers with."""
+    if isinstance(task, ScoreTask):
+        spiking = net.readout == "spikes"
+        return task.judge(output, labels) if spiking else task.judge_scores(net.output_scores(output), labels)
+    if net.readout != "spikes":
+        raise ValueError(
+            f"{type(task).__name__}: it judges spikes, but the network's readout is its membrane; "
+            "train with cross entropy, or build it with readout='spikes'"
+        )
+    if isinstance(labels, MixedLabels):
+        raise ValueError(f"{type(task).__name__}: it takes one class for each sample; mix samples with cross entropy")
+    return task.judge(output, labels)
+
+
 @dataclass(frozen=True, slots=True)
 class CountTask:
     """Classification by the class whose neuron fires most; the loss compares each neuron's count with a target."""
@@ -58,7 +92,10 @@ class CountTask:
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropyTask:
-    """Classification by the class whose neuron fires most; the loss takes scaled spike rates as logits."""
+    """Classification by the class with the highest score; the loss takes scaled scores as logits.
+
+    Scores are spike rates, or those of a readout that does not fire.
+    """
 
     scale: float = 10.0
     smoothing: float = 0.0
@@ -69,8 +106,11 @@ class CrossEntropyTask:
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         return fires_most(spike_count(output.spikes), labels)
 
-    def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
         return judge_entropy(output.spikes, labels, self.scale, self.smoothing)
+
+    def judge_scores(self, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
+        return judge_scores(scores, labels, self.scale, self.smoothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +149,14 @@ class Loss:
 
     make: Callable[[TrainConfig, float], Task]
     labels: Literal["classes", "times"] = "classes"  # what the labels of its data are
+    readouts: tuple[str, ...] = ("spikes",)  # what a network may answer with
 
 
 LOSSES: dict[str, Loss] = {
     "count": Loss(lambda config, theta: CountTask(config.correct, config.incorrect)),
-    "cross_entropy": Loss(lambda config, theta: CrossEntropyTask(config.logit_scale, config.label_smoothing)),
+    "cross_entropy": Loss(
+        lambda config, theta: CrossEntropyTask(config.logit_scale, config.label_smoothing),
+        readouts=("spikes", "membrane"),
+    ),
     "trace": Loss(lambda config, theta: TraceTask(theta, config.over_time), labels="times"),
 }

@@ -8,10 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.data.samples import Images
-from bitspike.experiments.assembly import RunOptions
-from bitspike.experiments.presets import preset
-from bitspike.experiments.runs import train_run
-from bitspike.experiments.schema import with_values
 from bitspike.ops.batches.jitter import LEVELS, Jitter, draws, factors, jittered
 
 KEY = torch.tensor(0x1234_5678_9ABC)
@@ -109,11 +105,3 @@ def test_the_kernel_is_the_definition(jitter):
     factor = factors(jitter, 5, KEY, 4) if jitter.contrast else 1
     assert images.cpu().equal(expected * factor)
     assert labels.tolist() == [16, 0, 6, 6, 2]
-
-
-@pytest.mark.parametrize("setting", ["train.shift=1", "train.contrast=0.3"])
-def test_what_holds_no_images_is_refused(tmp_path, setting):
-    spec = with_values(preset("coding/annealed"), [setting])
-    with pytest.raises(ValueError, match=rf"{setting.partition('=')[0]} belongs to images, but .* holds none"):
-        train_run(spec, tmp_path / "run", RunOptions())
-    assert not (tmp_path / "run").exists()

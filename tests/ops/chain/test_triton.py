@@ -349,7 +349,6 @@ def test_nothing_is_kept_without_gradients():
     [
         ({"backend": "reference"}, "counts", "asks for backend 'reference'"),
         ({"binary": False}, "counts", "has real weights"),
-        ({"learn_beta": True}, "counts", "learnt neurons"),
         ({"recurrent": True}, "counts", "recurrent"),
     ],
 )

@@ -40,7 +40,7 @@ def run(backend, call, *, through=("spikes", "membrane", "state"), seed=0):
         if name in ("current", "beta", "recurrent") and isinstance(value, torch.Tensor)
     }
     if call.get("state") is not None:
-        parts = zip(("u0", "z0", "a0"), call["state"], strict=True)
+        parts = zip(("u0", "z0", "a0"), call["state"][:3], strict=True)
         leaves |= {name: part.detach().clone().requires_grad_() for name, part in parts if part is not None}
     given = call | {name: leaves[name] for name in leaves.keys() & call.keys()}
     if call.get("state") is not None:

@@ -1,4 +1,4 @@
-"""The count loss in Triton is the plain one, and so is its answer to which samples are right."""
+"""Losses in Triton are the plain ones, and so are their answers to which samples are right."""
 
 import pytest
 import torch
@@ -6,8 +6,9 @@ import torch
 import bitspike
 
 pytest.importorskip("triton")
-from bitspike.ops.loss.triton import count_loss
-from bitspike.train.losses import fires_most, spike_count
+from bitspike.ops.loss.triton import count_loss, entropy_loss
+from bitspike.train.labels import MixedLabels
+from bitspike.train.losses import fires_most, judge_scores, spike_count
 from helpers.kernels import DEVICE, rand
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -37,3 +38,24 @@ def test_silence_is_no_answer_in_the_kernel_either():
         rights = count_loss(spikes, labels, 2, 1)[1]
         assert torch.equal(rights == 1, fires_most(spike_count(spikes), labels))
     assert (spikes.sum((0, 2)) == 0).sum() > 10
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize(("classes", "smoothing"), [(20, 0.1), (3, 0.0), (16, 0.3)])
+def test_the_cross_entropy_of_scores_is_the_plain_one(classes, smoothing, mixed):
+    scores = (rand(9, classes) * 2 - 1).requires_grad_()
+    own, other = (torch.arange(9, device=DEVICE) * k % classes for k in (3, 5))
+    labels = MixedLabels(own, other, rand(9, seed=1)) if mixed else own
+    loss, rights = entropy_loss(scores, own, labels[1:] if mixed else None, 10.0, smoothing)
+    wanted = scores.detach().double().cpu().requires_grad_()
+    on_cpu = MixedLabels(*(part.cpu() for part in labels)) if mixed else own.cpu()
+    plain, right = judge_scores(wanted, on_cpu, 10.0, smoothing)
+    assert torch.equal(rights.cpu() == 1, right)
+    torch.testing.assert_close(loss.double().cpu(), plain, rtol=1e-6, atol=1e-6)
+    (ours,), (theirs,) = torch.autograd.grad(loss * 3, scores), torch.autograd.grad(plain * 3, wanted)
+    torch.testing.assert_close(ours.double().cpu(), theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_of_equal_scores_the_first_class_is_the_answer():
+    scores = torch.full((3, 4), -0.5, device=DEVICE)
+    assert entropy_loss(scores, torch.tensor([0, 1, 3], device=DEVICE), None, 1.0, 0.0)[1].tolist() == [1, 0, 0]

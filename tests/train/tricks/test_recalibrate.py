@@ -14,6 +14,7 @@ from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.nn.fast import triton as fused
 from bitspike.nn.fast.refusal import refused_network
+from bitspike.nn.norm import SharedBatchNorm1d
 from bitspike.train.tricks import recalibrate as module
 from bitspike.train.tricks.recalibrate import calibration_rows, recalibrate
 from helpers import runs
@@ -120,6 +121,58 @@ def test_fused_kernels_come_to_the_same(monkeypatch, data, norm):
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
 
 
+def dense_network(backend="auto"):
+    return build(
+        "9-8-3", delays=4, dense_norm=True, readout="membrane", spike_dropout=0.5, dropout=0.3, backend=backend,
+        generator=torch.Generator().manual_seed(2),
+    ).train()  # fmt: skip
+
+
+def rows_of_channels():
+    values = torch.randint(0, 3, (SIZE, 12, 9), generator=torch.Generator().manual_seed(1))
+    return frames_from_dense(values, torch.arange(SIZE) % 3)
+
+
+def test_fused_kernels_measure_dense_norms_alike(monkeypatch):
+    pytest.importorskip("triton")
+    from helpers.kernels import DEVICE
+
+    plain, net = dense_network("reference").to(DEVICE), dense_network().to(DEVICE)
+    samples = rows_of_channels().to(DEVICE)
+    recalibrate(plain, samples, 12, batch=6, seed=3)
+    calls = []
+
+    def forward(self, x):
+        calls.append(refused_network(self._blocks(), x.to(torch.uint8)))
+        return fused.run(self._blocks(), x.to(torch.uint8), None, recompute=False)[0]
+
+    monkeypatch.setattr(SpikingNetwork, "forward", forward)
+    recalibrate(net, samples, 12, batch=6, seed=3)
+    assert calls == [None, None]
+    for got, wanted in zip(net.layers, plain.layers, strict=True):
+        for kind in ("running_mean", "running_var"):
+            torch.testing.assert_close(getattr(got.norm, kind), getattr(wanted.norm, kind), rtol=1e-4, atol=1e-5)
+
+
+def test_dense_norms_are_measured_with_whole_delays_and_without_dropout():
+    net, samples = dense_network(), rows_of_channels()
+    recalibrate(net, samples, 12, batch=6, seed=3)
+    fed = [[] for _ in net.layers]
+    net.eval()
+    for layer, seen in zip(net.layers, fed, strict=True):
+        assert isinstance(layer.norm, SharedBatchNorm1d)
+        layer.norm.register_forward_pre_hook(lambda _, given, seen=seen: seen.append(given[0].double().flatten(0, 1)))
+    measured = [(layer.norm.running_mean.double(), layer.norm.running_var.double()) for layer in net.layers]
+    for layer in net.layers:
+        layer.norm.train()
+    with torch.no_grad():
+        for part in calibration_rows(SIZE, 12, 3).tensor_split(2):
+            net(samples.batch(part)[0])
+    for (mean, variance), seen in zip(measured, fed, strict=True):
+        torch.testing.assert_close(mean, torch.stack([x.mean(0) for x in seen]).mean(0), rtol=3e-6, atol=3e-6)
+        torch.testing.assert_close(variance, torch.stack([x.var(0) for x in seen]).mean(0), rtol=3e-6, atol=3e-6)
+
+
 def test_what_is_the_same_afterwards():
     net = network("step").train()
     net.layers[0].norm.momentum = 0.25
@@ -211,7 +264,7 @@ def test_the_best_weights_carry_the_statistics_they_were_judged_with(tmp_path):
 
 def _training_samples(folder):
     from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.assembly import splits
+    from bitspike.experiments.held_out import splits
 
     spec = read_experiment(folder / "run" / "experiment.toml")
     return splits(spec, open_dataset(spec.data, root=None, seed=spec.seed))["train"]

@@ -61,6 +61,7 @@ DVS128 = Entry(
     homepage="https://research.ibm.com/interactive/dvsgesture/",
     citation="Amir et al.: A low power, fully event-based gesture recognition system, CVPR 2017",
     classes=11,
+    group_names="users",
     source=EventSource(_read, bin_ms=5.0, steps=100, test_steps=360, downsample=4),  # the paper
     folders=(
         *("dvs128", "DVSGesture", "DVS128Gesture", "DVS128Gesture/download", "DVS128Gesture/extract"),

@@ -65,6 +65,7 @@ SHD = Entry(
     homepage="https://zenkelab.org/resources/spiking-heidelberg-datasets-shd/",
     citation="Cramer, Stradmann, Schemmel, Zenke: The Heidelberg Spiking Data Sets, doi:10.1109/TNNLS.2020.3044364",
     classes=20,
+    group_names="speakers",
     source=EventSource(_read, bin_ms=3.0, steps=333),  # the paper's binary networks
     folders=("shd", "SHD", "hdspikes", "."),
     editions=(

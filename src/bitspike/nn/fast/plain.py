@@ -12,14 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
+from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.neurons import LIF
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import GRADS
 
-_METHODS = frozenset(("forward", "signs", "recurrent_weight", "pooled", "_conv_forward"))  # that fast paths do not call
+_METHODS = frozenset(
+    ("forward", "signs", "recurrent_weight", "pooled", "_conv_forward", "rounded")
+)  # that fast paths do not call
 
 
 def watched(module: nn.Module) -> bool:
@@ -73,7 +76,7 @@ def changed_synapse(synapse: nn.Module, device: torch.device) -> str | None:
 
 def changed_norm(norm: nn.Module, device: torch.device) -> str | None:
     """Return why a batch norm is not an unchanged one of ours, whose parameters and averages kernels may use."""
-    if reason := changed(norm, StepBatchNorm2d, SharedBatchNorm2d):
+    if reason := changed(norm, StepBatchNorm2d, SharedBatchNorm2d, SharedBatchNorm1d):
         return reason
     shape: tuple[int, ...] = (norm.num_features,)  # type: ignore[assignment]
     for name, part in (*norm._parameters.items(), *norm._buffers.items()):
@@ -87,6 +90,18 @@ def changed_dropout(dropout: nn.Module) -> str | None:
     if reason := changed(dropout, Dropout):
         return reason
     return None if 0 <= dropout.p < 1 else f"has a dropout of {dropout.p}"  # type: ignore[operator]
+
+
+def changed_delay(delay: nn.Module, neurons: int, device: torch.device) -> str | None:
+    """Return why a delay is not an unchanged one of ours, for so many neurons on the input's device."""
+    if (reason := changed(delay, Delay)) or not isinstance(delay, Delay):
+        return reason
+    if delay.backend != "auto":
+        return f"asks for backend {delay.backend!r} of its delays"
+    for name, part, shape in (("delays", delay.delays, (neurons,)), ("width", delay.width, ())):
+        if not is_ordinary(part, shape, device):
+            return f"has delays with {name} of {_described(part)}"
+    return None
 
 
 def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from bitspike.nn import block as blocks  # a module in the making: it imports the fast paths
 from bitspike.nn.fast import plain
 from bitspike.nn.neurons import RecurrentLIF
+from bitspike.nn.norm import SharedBatchNorm1d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFState
 from bitspike.ops.available import no_fused_kernels
@@ -23,7 +24,7 @@ from bitspike.ops.checks import is_ordinary
 if TYPE_CHECKING:
     from bitspike.nn.block import Block
 
-_PARTS = ("synapse", "pools", "norm", "dropout", "lif")
+_PARTS = ("synapse", "pools", "norm", "dropout", "lif", "delay", "spike_dropout")
 
 
 def refused_convolution(block: Block, x: Tensor) -> str | None:
@@ -76,15 +77,20 @@ def refused_network(layers: list[Block], x: Tensor) -> str | None:
         return "one layer on real numbers has nothing to fuse"
     for i, block in enumerate(layers):
         own = i == 0 and x.dtype != torch.uint8  # a first layer on real numbers is computed by its own modules
-        if reason := _unlike_layer(block, x.device, own=own, last=i == len(layers) - 1):
+        before = layers[i - 1] if i else None
+        if reason := _unlike_layer(block, before, x.device, own=own, last=i == len(layers) - 1):
             return f"layer {i + 1} {reason}"
     return None
 
 
-def _unlike_layer(block: Block, device: torch.device, *, own: bool, last: bool) -> str | None:
+def _unlike_layer(block: Block, before: Block | None, device: torch.device, *, own: bool, last: bool) -> str | None:
     """Return why a layer is not fused; with `own`, its modules compute all of it but the neurons."""
-    reasons = (_unlike_block(block, device), _unlike_neurons(block, device, last=last))
-    for found in reasons if own else (*reasons, unlike_synapse(block), unlike_norm(block)):
+    reasons = [_unlike_block(block, device), _unlike_neurons(block, device, own=own, last=last)]
+    if own:
+        reasons.append(_unlike_input(block))
+    else:
+        reasons += [unlike_synapse(block), unlike_norm(block), _unlike_filter(block, before)]
+    for found in reasons:
         for reason in found:
             return reason
     return None
@@ -98,6 +104,8 @@ def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
         plain.changed_synapse(block.synapse, device),
         None if norm is None else plain.changed_norm(norm, device),
         plain.changed_dropout(block.dropout),
+        None if block.spike_dropout is None else plain.changed_dropout(block.spike_dropout),
+        None if block.delay is None else plain.changed_delay(block.delay, _inputs(block), device),
     )
     yield from (reason for reason in parts if reason)
     yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
@@ -106,12 +114,19 @@ def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
             yield f"has a {type(module).__name__} with hooks of its own"
     if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
         yield "has dropout on a convolution"
-    if block.dropout.p > 0 and block.dropout.shard is not None:
-        yield "shares its dropout with other processes"
+    for drop in (block.dropout, block.spike_dropout):
+        if drop is not None and drop.p > 0 and drop.shard is not None:
+            yield "shares its dropout with other processes"
 
 
-def _unlike_neurons(block: Block, device: torch.device, *, last: bool) -> Iterator[str]:
-    """Yield why neurons are not fused. Hidden ones must be plain LIF with one threshold and one fixed decay."""
+def _inputs(block: Block) -> int:
+    """Return the number of neurons, or channels of images, that a block's synapse takes."""
+    synapse = block.synapse
+    return synapse.in_features if isinstance(synapse, BinaryLinear) else synapse.in_channels
+
+
+def _unlike_neurons(block: Block, device: torch.device, *, own: bool, last: bool) -> Iterator[str]:
+    """Yield why neurons are not fused. Hidden ones must be plain LIF: one threshold, and one decay or one for each."""
     lif = block.lif
     if lif.backend != "auto":
         yield f"asks for backend {lif.backend!r}"
@@ -120,11 +135,47 @@ def _unlike_neurons(block: Block, device: torch.device, *, last: bool) -> Iterat
             yield "is the last and not dense"
         return
     if type(lif) is RecurrentLIF:
-        yield "has recurrent neurons"
+        yield "has recurrent neurons: a step needs the spikes of all of them, which different programs compute"
     if reason := plain.changed_neurons(lif, device):
         yield reason
-    elif lif.beta.requires_grad or not is_ordinary(lif.beta, (), device):
-        yield "has learnt neurons, or a decay for each"
+        return
+    beta = lif.beta.detach()
+    each = (block.synapse.out_features,) if isinstance(block.synapse, BinaryLinear) else ()
+    if not is_ordinary(beta, (), device) and not (is_ordinary(beta, each, device) and beta.is_contiguous()):
+        yield f"has decays of {beta.dtype} {list(beta.shape)}"
+    if own and lif.beta.requires_grad:
+        yield "has learnt decays and an input of real numbers"
+
+
+def _unlike_input(block: Block) -> Iterator[str]:
+    """Yield why a first layer's own modules cannot make its current: dropout would give a constant input steps."""
+    if block.spike_dropout is not None and block.spike_dropout.active:
+        yield "drops parts of an input of real numbers"
+
+
+def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
+    """Yield why delays or dropout on spikes are not fused. They must lie between dense layers, or on event counts."""
+    delay, drop = block.delay, block.spike_dropout
+    if delay is None and (drop is None or not drop.active):
+        return
+    if not isinstance(block.synapse, BinaryLinear):
+        yield "has delays or dropout on spikes before a convolution"
+    if before is not None and not isinstance(before.synapse, BinaryLinear):
+        yield "has delays or dropout on spikes behind a convolution"
+    if _inputs(block) * 255 >= 2**24:
+        yield "has too many inputs for exact sums of delayed counts"
+    from bitspike.ops.delay.triton import LARGEST, LONGEST
+
+    if drop is not None and drop.active and 255 / (1 - drop.p) > LARGEST:
+        yield f"drops {drop.p:g} of its spikes: counts of those that stay would not fit 16 bits"
+    if delay is None:
+        return
+    if delay.longest > LONGEST:
+        yield f"has delays of up to {delay.longest} steps, more than the {LONGEST} that a kernel holds"
+    if not delay.training and torch.is_grad_enabled():
+        yield "has delays in evaluation mode, and gradients are on"
+    if not delay.training and drop is not None and drop.active:
+        yield "drops spikes while its delays are in evaluation mode"
 
 
 def unlike_synapse(block: Block) -> Iterator[str]:
@@ -149,12 +200,14 @@ def unlike_synapse(block: Block) -> Iterator[str]:
 
 
 def unlike_norm(block: Block) -> Iterator[str]:
-    """Yield why a batch norm is not fused. It must follow a convolution, with parameters and averages of its own."""
+    """Yield why a batch norm is not fused. It must fit the synapse, with parameters and averages of its own."""
     norm = block.norm
     if norm is None:
         return
-    if isinstance(block.synapse, BinaryLinear):
-        yield "has a batch norm behind a dense synapse"
+    if isinstance(block.synapse, BinaryLinear) != isinstance(norm, SharedBatchNorm1d):
+        yield f"has a {type(norm).__name__} behind a {type(block.synapse).__name__}"
+    if block.synapse.bias is not None:
+        yield "has a bias before its batch norm"
     if norm.shard is not None:
         yield "shares its statistics with other processes"
     if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from bitspike.nn.block import Block
 from bitspike.nn.fast.refusal import unlike_norm, unlike_synapse
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput
 
 if TYPE_CHECKING:
-    from bitspike.ops.chain.triton import Hidden, Link
+    from bitspike.ops.chain.links import Link
+    from bitspike.ops.chain.triton import Hidden
+    from bitspike.ops.delay.triton import SpikeFilter
     from bitspike.ops.norm.triton_integer import Norm
     from bitspike.ops.product.geometry import Grid
 
@@ -59,13 +61,16 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
     grids = _grids(layers, shapes)
     key = _key(layers, x.device)
     links: list[Link | None] = [
-        None if i == 0 and not counts else _link(block, _source(i, shapes, grids)) for i, block in enumerate(layers)
+        None if i == 0 and not counts else _link(block, _source(i, shapes, grids), key)
+        for i, block in enumerate(layers)
     ]
     hidden = tuple(_hidden(block, i, grids[i], links[i], key) for i, block in enumerate(layers[:-1]))
     entry = x if first is None else first.contiguous() if static else _channels_last(first, grids[0])
-    current, bits = run_chain(Chain(time, batch, hidden, tuple(links), static, recompute), entry)
-    _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     last = layers[-1]
+    last_norm, uses_running = _own_norm(last, links[-1])
+    chain = Chain(time, batch, hidden, tuple(links), static, recompute, last_norm, uses_running)
+    current, bits = run_chain(chain, entry)
+    _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     if last.dropout.active:
         from bitspike.ops.dropout.triton import dropout
 
@@ -75,7 +80,8 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
 
 def _key(layers: list[Block], device: torch.device) -> Tensor:
     """Return the key that masks are drawn from: the one set for training, or a new one from PyTorch's generator."""
-    drops = [block.dropout for block in layers if block.dropout.active]
+    every = [drop for block in layers for drop in (block.dropout, block.spike_dropout)]
+    drops = [drop for drop in every if drop is not None and drop.active]
     for drop in drops:
         if drop.key is not None:
             return drop.key
@@ -128,8 +134,8 @@ def _source(i: int, shapes: list[tuple[int, int, int]], grids: list[Grid]) -> Gr
     return grids[i - 1] if i else Grid(*shapes[0])
 
 
-def _link(block: Block, source: Grid) -> Link:
-    from bitspike.ops.chain.triton import Link
+def _link(block: Block, source: Grid, key: Tensor | None = None) -> Link:
+    from bitspike.ops.chain.links import Link
     from bitspike.ops.product.geometry import Synapse
 
     weight, clip = block.synapse.weight.contiguous(), block.synapse.clip
@@ -143,8 +149,24 @@ def _link(block: Block, source: Grid) -> Link:
     if source.height * source.width == 1 or weight.shape[1] == source.channels * source.height * source.width:
         shaped = weight.view(weight.shape[0], source.channels, source.height, source.width)
         bias = None if block.synapse.bias is None else block.synapse.bias.contiguous()
-        return Link(Synapse(source, weight.shape[0], source.height, source.width), shaped, bias, clip)
+        synapse = Synapse(source, weight.shape[0], source.height, source.width)
+        return Link(synapse, shaped, bias, clip, _spike_filter(block, key))
     raise ValueError(f"fused: a dense layer of {weight.shape[1]} inputs does not fit {source}")
+
+
+def _spike_filter(block: Block, key: Tensor | None) -> SpikeFilter | None:
+    """Return what spikes pass before the block's synapse; None if that is nothing. Delays are clamped, as they do."""
+    from bitspike.ops.delay.triton import SpikeFilter
+
+    delay, drop = block.delay, block.spike_dropout
+    share, layer = (drop.p, drop.layer) if drop is not None and drop.active else (0.0, 0)
+    if delay is None:
+        return SpikeFilter(dropout=share, key=key, layer=layer) if share else None
+    delay.state = None  # the steps that it holds are not kept here
+    if not delay.training:
+        return SpikeFilter(delay.delays, delay.longest, None)
+    delay.delays.data.clamp_(0, delay.longest)  # as data: an earlier call's backward pass may still come
+    return SpikeFilter(delay.delays.contiguous(), delay.longest, delay.width, share, key, layer)
 
 
 def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) -> Hidden:
@@ -165,25 +187,37 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         key=key,
         layer=block.dropout.layer,
     )
-    norm = None if link is None or block.norm is None else _norm(block.norm)
-    return Hidden(neurons, norm, use_running=block.norm is not None and not block.norm.training)
+    norm, uses_running = _own_norm(block, link)
+    return Hidden(neurons, norm, uses_running)
 
 
-def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d) -> Norm:
+def _own_norm(block: Block, link: Link | None) -> tuple[Norm | None, bool]:
+    """Return the batch norm that kernels compute, and whether by its running averages."""
+    if link is None or block.norm is None:
+        return None, False
+    return _norm(block.norm), not block.norm.training
+
+
+def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d) -> Norm:
     from bitspike.ops.norm.triton_integer import Norm
 
     mean, var, momentum = norm.running_mean, norm.running_var, norm.momentum
     if mean is None or var is None or momentum is None:
         raise ValueError("fused: the batch norm must keep running averages")
     weight, bias = norm.weight.contiguous(), norm.bias.contiguous()
-    return Norm(weight, bias, (mean, var), momentum, norm.eps, isinstance(norm, SharedBatchNorm2d))
+    return Norm(weight, bias, (mean, var), momentum, norm.eps, not isinstance(norm, StepBatchNorm2d))
 
 
 def _count_batches(layers: list[Block], steps: int) -> None:
     """Count the batches that batch norms have seen, in layers whose statistics the kernels computed."""
-    for block in layers:
-        if block.norm is not None and block.norm.training and block.norm.num_batches_tracked is not None:
-            block.norm.num_batches_tracked.add_(1 if isinstance(block.norm, SharedBatchNorm2d) else steps)
+    counts: list[Tensor] = []
+    more: list[int] = []
+    for norm in (block.norm for block in layers):
+        if norm is not None and norm.training and norm.num_batches_tracked is not None:
+            counts.append(norm.num_batches_tracked)
+            more.append(steps if isinstance(norm, StepBatchNorm2d) else 1)
+    if counts:
+        torch._foreach_add_(counts, more)  # one launch for all
 
 
 def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
@@ -192,6 +226,8 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
         if isinstance(block.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
+        if block.delay is not None:
+            x = block.delay(x)
         before = block.pooled(x)
         current = before if block.norm is None else block.norm(before, steps or 1)
     if not own:

@@ -2,5 +2,7 @@
 
 - `scatter.py`: the definition of a batch of binned events.
 - `jitter.py`: the definition of training images that are moved and made brighter or darker.
-- `triton.py`, `kernels.py`: both on a GPU, one kernel each, and what an iteration counts.
+- `event_jitter.py`: the definition of training events that are moved and stretched.
+- `mix.py`: the definition of training events that are mixed with those of another sample.
+- `triton.py`, `kernels.py`, `kernels_events.py`: all of them on a GPU, and what an iteration counts.
 """

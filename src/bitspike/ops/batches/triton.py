@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 from triton import next_power_of_2
 
-from bitspike.ops.batches import kernels
+from bitspike.ops.batches import kernels, kernels_events
+from bitspike.ops.batches.event_jitter import EventJitter, sensor
 from bitspike.ops.batches.jitter import Jitter, levels
-from bitspike.ops.launch import on
+from bitspike.ops.batches.mix import largest_share, largest_sides
+from bitspike.ops.launch import at_once, on
 from bitspike.ops.product.geometry import padded
 
-_EVENTS = 512  # a program of scatter_counts
+_EVENTS = 512  # a program of scatter_counts and jittered_counts
+_STEPS = 16  # a program of mixed_counts
 
 
 def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
@@ -72,3 +75,53 @@ def scatter_counts(
                 index, count, starts, lengths, rows, out, batch, size, width, steps, BLOCK=_EVENTS
             )
     return out
+
+
+def jittered_counts(
+    index: Tensor,
+    count: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    rows: Tensor,
+    steps: int,
+    shape: tuple[int, ...],
+    longest: int,
+    jitter: EventJitter,
+    key: Tensor,
+    first_row: int = 0,
+) -> Tensor:
+    """Return what the definition in event_jitter.py returns, bit for bit: counts `[steps, batch, size]` in uint8."""
+    batch, size, (height, width), rows = len(rows), torch.Size(shape).numel(), sensor(shape), rows.contiguous()
+    sums = torch.zeros(steps, batch, size, dtype=torch.int32, device=index.device)
+    out = torch.empty_like(sums, dtype=torch.uint8)
+    with on(index):
+        if batch and longest:
+            kernels_events._jittered_kernel[(batch, -(-longest // _EVENTS))](
+                index, count, starts, lengths, rows, sums, key, first_row, batch, steps,
+                SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
+                SHIFT=jitter.shift, REACH=jitter.reach, TIME_SHIFT=jitter.time_shift, ZOOM=jitter.zoom_reach,
+                BLOCK=_EVENTS,
+            )  # fmt: skip
+        if out.numel():
+            block = at_once(1024)
+            kernels_events._bytes_kernel[(-(-out.numel() // block),)](sums, out, out.numel(), BLOCK=block)
+    return out
+
+
+def mixed_counts(counts: Tensor, others: Tensor | None, mix: float, key: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what the definition in mix.py returns, bit for bit; `others` may be None for `counts.flip(1)`."""
+    flip = others is None
+    counts, others = counts.contiguous(), (counts if others is None else others).contiguous()
+    steps, batch, shape = counts.shape[0], counts.shape[1], tuple(counts.shape[2:])
+    size, (height, width), (high, wide) = torch.Size(shape).numel(), sensor(shape), largest_sides(mix, shape)
+    out = torch.empty_like(counts)
+    shares = torch.empty(batch, dtype=torch.float32, device=counts.device)
+    if batch:
+        with on(counts):
+            kernels_events._mixed_kernel[(batch, -(-steps // _STEPS))](
+                counts, others, out, shares, key, steps, batch,
+                SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
+                SHARE=largest_share(mix), HIGH=high, WIDE=wide, FLIP=flip, STEPS=_STEPS,
+                BLOCK=min(next_power_of_2(size), 1024),
+            )  # fmt: skip
+    return out, shares

@@ -4,6 +4,9 @@ A forward program holds BLOCK words of 32 neurons; neuron i of a step is (b, y, 
 operations is that of `lif`, each rounded: launched without fused multiply-adds, spikes are the reference's. Time goes
 in rounds of four steps (which share a draw of the dropout); while one is computed the next two are being read, since
 nothing else hides the memory's latency where neurons are few.
+
+Where the next layer's synapse has a delay or a dropout on spikes (TAPS > 0), the scan filters its own spikes as they
+come and writes the rows that the next product takes; the backward scan filters that product's gradient as it reads it.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
@@ -11,6 +14,7 @@ nothing else hides the memory's latency where neurons are few.
 import triton
 import triton.language as tl
 
+from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
@@ -44,15 +48,20 @@ def _current(
     return x
 
 
-@triton.jit(do_not_specialize=["T", "norm_step", "below"])
+@triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below"])
 def _scan_fwd_kernel(
-    current, bits, surrogate, mean, scale, shift, bias, key, beta, theta, center, slope, T, total,
-    norm_step, below, keep,
+    current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width,
+    slope, T, total, norm_step, below, keep, out_below, out_keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
-    STATIC: tl.constexpr, NORM: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr, SAVE: tl.constexpr,
-    SURROGATE: tl.constexpr, BLOCK: tl.constexpr,
+    STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
+    SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
+    TAPS: tl.constexpr, SOFT: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps."""
+    """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps.
+
+    PER_STEP: the batch norm has numbers for each step. With TAPS, rows[t] are the spikes after dropout (OUT_DROP),
+    delayed: SOFT, or by whole steps. LEARN keeps before[t] = u[t-1], which the gradient of beta needs.
+    """
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
     lane = tl.arange(0, 32)[None, :]
     word = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -61,11 +70,18 @@ def _scan_fwd_kernel(
     n, b = i % NEURONS, i // NEURONS
     c = n % STRIDE
     real = inside & (c < CHANNELS)
-    beta, theta, center = tl.load(beta), tl.load(theta), tl.load(center)
+    beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
+    theta, center = tl.load(theta), tl.load(center)
     here = b * CHANNELS + c
     shift = tl.load(shift + c, mask=real, other=0.0) if NORM else 0.0
     bias = tl.load(bias + c, mask=real, other=0.0) if BIAS else 0.0
-    seed = tl.load(key) if DROP else 0
+    seed = tl.load(key) if DROP or OUT_DROP else 0
+    if SOFT:
+        taps = _taps(tl.load(delays + c, mask=real, other=0.0), tl.load(width), TAPS)
+        ahead = _nothing(taps[0], TAPS)
+    elif TAPS > 1:
+        delay = tl.load(delays + c, mask=real, other=0).to(tl.int64)
+        history = tl.zeros([BLOCK, 32], tl.int64)  # bit k: whether the neuron fired k steps ago
     if STATIC:
         constant = tl.load(current + here * (NEURONS // STRIDE) + n // STRIDE, mask=real, other=0.0)
         near = (constant, constant, constant, constant)
@@ -73,19 +89,24 @@ def _scan_fwd_kernel(
     else:
         near = _rows(current, 0, T, i, real, total)
         far = _rows(current, 4, T, i, real, total)
-    means = _rows(mean, 0, T, c, real, norm_step) if NORM else (0.0, 0.0, 0.0, 0.0)
-    scales = _rows(scale, 0, T, c, real, norm_step) if NORM else (0.0, 0.0, 0.0, 0.0)
+    middle = tl.load(mean + c, mask=real, other=0.0) if NORM else 0.0
+    factor = tl.load(scale + c, mask=real, other=0.0) if NORM else 0.0
+    means = _rows(mean, 0, T, c, real, norm_step) if PER_STEP else (middle, middle, middle, middle)
+    scales = _rows(scale, 0, T, c, real, norm_step) if PER_STEP else (factor, factor, factor, factor)
     u = tl.zeros([BLOCK, 32], tl.float32)
     reset = tl.zeros([BLOCK, 32], tl.float32)  # theta * z, which is theta or 0 exactly
     for t in range(0, T, 4):
         farther = near if STATIC else _rows(current, t + 8, T, i, real, total)
-        next_means = _rows(mean, t + 4, T, c, real, norm_step) if NORM else means
-        next_scales = _rows(scale, t + 4, T, c, real, norm_step) if NORM else scales
+        next_means = _rows(mean, t + 4, T, c, real, norm_step) if PER_STEP else means
+        next_scales = _rows(scale, t + 4, T, c, real, norm_step) if PER_STEP else scales
         draws = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
+        out_draws = tl.philox(seed, here, t // 4, OUT_LAYER, 0, ROUNDS) if OUT_DROP else (0, 0, 0, 0)
         for k in tl.static_range(4):
             x = _current(
                 near[k], means[k], scales[k], draws[k], shift, bias, below, keep, QUOTIENT, NORM, BIAS, DROP
             )  # fmt: skip
+            if LEARN:
+                tl.store((before + (t + k) * total) + i, u.to(before.dtype.element_ty), mask=inside & (t + k < T))
             u = (beta * u + x) - reset
             fired = u >= theta
             reset = tl.where(fired, theta, 0.0)
@@ -94,49 +115,103 @@ def _scan_fwd_kernel(
             if SAVE:
                 s = _surrogate(u, center, slope, SURROGATE)
                 tl.store((surrogate + (t + k) * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & (t + k < T))
+            if TAPS > 0:
+                sent = fired & (out_draws[k] >= out_below) if OUT_DROP else fired
+                if SOFT:
+                    ahead = _added(ahead, taps, tl.where(sent, out_keep, 0.0), TAPS)
+                    row = ahead[0]
+                elif TAPS > 1:
+                    history = (history << 1) | sent.to(tl.int64)
+                    row = tl.where(((history >> delay) & 1) != 0, out_keep, 0.0)
+                else:
+                    row = tl.where(sent, out_keep, 0.0)
+                tl.store((rows + (t + k) * total) + i, row.to(rows.dtype.element_ty), mask=inside & (t + k < T))
         near, far, means, scales = far, farther, next_means, next_scales
 
 
-@triton.jit(do_not_specialize=["T", "below"])
+@triton.jit(do_not_specialize=["T", "below", "out_below"])
 def _scan_bwd_kernel(
-    grad, surrogate, out, sums, key, beta, T, total, below, keep,
+    grad, surrogate, before, bits, out, sums, beta_sums, delay_sums, key, beta, delays, width,
+    T, total, below, keep, out_below, out_keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
-    DROP: tl.constexpr, SUM: tl.constexpr, BLOCK: tl.constexpr,
+    DROP: tl.constexpr, SUM: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr,
+    TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[t] = g[t] through the dropout, with g[t] = grad[t] * surrogate[t] + beta * g[t+1]; sums: out over time."""
+    """out[t] = g[t] through the dropout, with g[t] = gz[t] * surrogate[t] + beta * g[t+1]; sums: out over time.
+
+    gz is `grad`, or with TAPS what `_soft_bwd_kernel` makes of it, which also describes delay_sums `[2, B, neurons]`.
+    beta_sums is the sum over time of g[t] * u[t-1].
+    """
     total = tl.full([], 0, tl.int64) + total
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < total
-    here = (i // NEURONS) * CHANNELS + (i % NEURONS) % STRIDE
-    beta = tl.load(beta)
-    seed = tl.load(key) if DROP else 0
+    c = (i % NEURONS) % STRIDE
+    here = (i // NEURONS) * CHANNELS + c
+    real = inside & (c < CHANNELS)
+    beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
+    seed = tl.load(key) if DROP or OUT_DROP else 0
     g = tl.zeros([BLOCK], tl.float32)
     whole = tl.zeros([BLOCK], tl.float32)
+    of_beta = tl.zeros([BLOCK], tl.float32)
+    if TAPS > 1:
+        taps = _taps(tl.load(delays + c, mask=real, other=0.0), tl.load(width), TAPS)
+        ahead = _nothing(g, TAPS)
+        ramp = _nothing(g, TAPS)
+        one = tl.zeros([BLOCK], tl.float32)
+        two = tl.zeros([BLOCK], tl.float32)
     last = (T - 1) // 4 * 4
     grads, factors = _rows(grad, last, T, i, inside, total), _rows(surrogate, last, T, i, inside, total)
     far_grads, far_factors = _rows(grad, last - 4, T, i, inside, total), _rows(surrogate, last - 4, T, i, inside, total)
+    words = _rows(bits, last, T, i // 32, inside, total // 32) if OF_DELAYS else (0, 0, 0, 0)
     for back in range(0, T, 4):
         t = last - back
         farther_grads = _rows(grad, t - 8, T, i, inside, total)
         farther_factors = _rows(surrogate, t - 8, T, i, inside, total)
         draws = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
+        out_draws = tl.philox(seed, here, t // 4, OUT_LAYER, 0, ROUNDS) if OUT_DROP else (0, 0, 0, 0)
+        next_words = _rows(bits, t - 4, T, i // 32, inside, total // 32) if OF_DELAYS else words
+        befores = _rows(before, t, T, i, inside, total) if LEARN else (0.0, 0.0, 0.0, 0.0)
         for j in tl.static_range(4):
-            g = grads[3 - j].to(tl.float32) * factors[3 - j].to(tl.float32) + beta * g
+            gz = grads[3 - j].to(tl.float32)
+            if TAPS > 1:
+                if OF_DELAYS:
+                    ramp = _added_ramp(ramp, taps, gz, 3 - j, TAPS)
+                ahead = _added(ahead, taps, gz, TAPS)
+                gz = ahead[0]
+                ramped = ramp[0] - gz * (3 - j)
+            if OUT_DROP:
+                kept = out_draws[3 - j] >= out_below
+                gz = tl.where(kept, gz * out_keep, 0.0)
+            if OF_DELAYS:
+                fired = ((words[3 - j] >> (i % 32)) & 1) != 0
+                one += tl.where(fired, gz, 0.0)
+                two += tl.where(fired & kept, ramped * out_keep, 0.0) if OUT_DROP else tl.where(fired, ramped, 0.0)
+            g = gz * factors[3 - j].to(tl.float32) + beta * g
+            if LEARN:
+                of_beta += g * befores[3 - j].to(tl.float32)
             value = tl.where(draws[3 - j] >= below, g * keep, 0.0) if DROP else g
             now = t + 3 - j
             tl.store((out + now * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
             whole += value
-        grads, factors = far_grads, far_factors
+        if OF_DELAYS:
+            ramp = _four_earlier(ramp, ahead, TAPS)
+        grads, factors, words = far_grads, far_factors, next_words
         far_grads, far_factors = farther_grads, farther_factors
     if SUM:
         tl.store(sums + i, whole, mask=inside)
+    if LEARN:
+        tl.store(beta_sums + i, of_beta, mask=inside)
+    if OF_DELAYS:
+        tl.store(delay_sums + i, one, mask=inside)
+        tl.store((delay_sums + total) + i, two, mask=inside)
 
 
-@triton.jit(do_not_specialize=["T", "below"])
+@triton.jit(do_not_specialize=["T", "below", "out_below"])
 def _static_bwd_kernel(
-    current, grad, out, key, beta, theta, center, slope, T, total, below, keep,
+    current, grad, out, key, beta, theta, center, slope, T, total, below, keep, out_below, out_keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
-    SURROGATE: tl.constexpr, DROP: tl.constexpr, BLOCK: tl.constexpr,
+    SURROGATE: tl.constexpr, DROP: tl.constexpr, PER_NEURON: tl.constexpr,
+    OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out = the gradient `[B, C, H, W]` of a current that is constant in time; the scan is run again for it.
 
@@ -150,8 +225,9 @@ def _static_bwd_kernel(
     real = inside & (c < CHANNELS)
     here = b * CHANNELS + c
     at = here * (NEURONS // STRIDE) + n // STRIDE
-    beta, theta, center = tl.load(beta), tl.load(theta), tl.load(center)
-    seed = tl.load(key) if DROP else 0
+    beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
+    theta, center = tl.load(theta), tl.load(center)
+    seed = tl.load(key) if DROP or OUT_DROP else 0
     constant = tl.load(current + at, mask=real, other=0.0)
     u = tl.zeros([BLOCK], tl.float32)
     reset = tl.zeros([BLOCK], tl.float32)
@@ -162,13 +238,17 @@ def _static_bwd_kernel(
     for t in range(0, T, 4):
         farther = _rows(grad, t + 8, T, i, real, total)
         draws = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
+        out_draws = tl.philox(seed, here, t // 4, OUT_LAYER, 0, ROUNDS) if OUT_DROP else (0, 0, 0, 0)
         for k in tl.static_range(4):  # a step beyond T has a gradient of 0 and adds nothing
             x = tl.where(draws[k] >= below, constant * keep, 0.0) if DROP else constant
             share = tl.where(draws[k] >= below, keep, 0.0) if DROP else 1.0
             u = (beta * u + x) - reset
             reset = tl.where(u >= theta, theta, 0.0)
             reach = beta * reach + share
-            acc += near[k].to(tl.float32) * _surrogate(u, center, slope, SURROGATE) * reach
+            gz = near[k].to(tl.float32)
+            if OUT_DROP:
+                gz = tl.where(out_draws[k] >= out_below, gz * out_keep, 0.0)
+            acc += gz * _surrogate(u, center, slope, SURROGATE) * reach
         near, far = far, farther
     tl.store(out + at, acc, mask=real)
 

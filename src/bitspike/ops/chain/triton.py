@@ -1,8 +1,9 @@
 """All hidden layers of a network as one autograd function: from the input or the first current to the last current.
 
 A hidden layer keeps for the backward pass its spikes as bits, its surrogate gradient in bfloat16, and with a batch norm
-its current in 16 bits. A first layer with a constant current keeps nothing but bits. With `recompute` only the bits are
-kept, and the rest is made again layer by layer. Products of the backward pass round their factors to bfloat16.
+its current in 16 bits (32 bits behind a spike filter, whose rows are kept in float16). A first layer with a constant
+current keeps nothing but bits. With `recompute` only bits and rows are kept, and the rest is made again layer by layer.
+Products of the backward pass round their factors to bfloat16.
 """
 
 from __future__ import annotations
@@ -13,25 +14,30 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from bitspike.ops.chain.links import (
+    Link,
+    LinkGrads,
+    entry_rows,
+    last_current,
+    prepared,
+    raw_current,
+    through_entry,
+    through_link,
+)
 from bitspike.ops.chain.side_stream import SideStream
-from bitspike.ops.chain.triton_scan import Neurons, scan_backward, scan_forward, static_backward
+from bitspike.ops.chain.triton_scan import Neurons, Scanned, scan_backward, scan_forward, static_backward
 from bitspike.ops.first_order import first_order
 from bitspike.ops.launch import STORED
-from bitspike.ops.norm.triton_integer import Norm, Normalizer, norm_backward, running_normalizer, statistics
-from bitspike.ops.product import matmul
-from bitspike.ops.product.geometry import WORD, Grid, Synapse
-from bitspike.ops.product.triton import Weights, fold, product, source_grad, weight_grad
+from bitspike.ops.norm.triton_integer import (
+    Norm,
+    Normalizer,
+    norm_backward,
+    normalized,
+    running_normalizer,
+    statistics,
+)
+from bitspike.ops.product.geometry import Grid
 from bitspike.ops.saved import saved_tensors
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A synapse with its latent weight `[N, C, k, k]`, and a bias if it is dense."""
-
-    synapse: Synapse
-    weight: Tensor
-    bias: Tensor | None = None
-    clip: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Chain:
     """The hidden layers of a network: `links[i]` leads into hidden layer i, the last link to the output.
 
     links[0] is None if the chain begins with layer 0's current: `[B, C, H, W]` if `static`, else `[T, B, neurons]` with
-    channels last.
+    channels last. `last_norm` is the batch norm of the output's current.
     """
 
     steps: int
@@ -57,15 +63,27 @@ class Chain:
     links: tuple[Link | None, ...]
     static: bool
     recompute: bool = False
+    last_norm: Norm | None = None
+    last_uses_running: bool = False
 
 
 class _Record(NamedTuple):
-    """The values of a hidden layer that the backward pass needs."""
+    """The values of a layer that the backward pass needs; the last layer has no neurons here."""
 
-    bits: Tensor
-    surrogate: Tensor | None
-    raw: Tensor | None
-    normalizer: Normalizer | None
+    scanned: Scanned | None
+    raw: Tensor | None = None
+    normalizer: Normalizer | None = None
+
+    @property
+    def source(self) -> Tensor:
+        """The spikes as the next link takes them: rows, or bits."""
+        if self.scanned is None:
+            raise ValueError("run_chain: a layer without neurons has no spikes")
+        return self.scanned.bits if self.scanned.rows is None else self.scanned.rows
+
+    def only_spikes(self) -> _Record:
+        """Return the record without what can be made again."""
+        return _Record(None if self.scanned is None else Scanned(self.scanned.bits, self.scanned.rows))
 
 
 def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -76,16 +94,25 @@ def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     return out[0], out[1:]
 
 
+_OF_LINK, _OF_LAYER = 4, 6  # tensors of a link and of a hidden layer, in `_tensors`
+
+
 def _tensors(chain: Chain) -> list[Tensor | None]:
-    """Return all tensors that get gradients or must not change before backward: 2 for a link, 6 for a hidden layer."""
+    """Return all tensors that get gradients or must not change before backward, those of the last norm at the end."""
     found: list[Tensor | None] = []
     for link in chain.links:
+        passed = None if link is None else link.spike_filter
         found += [None, None] if link is None else [link.weight, link.bias]
+        found += [None, None] if passed is None else [passed.delays, passed.width]
     for layer in chain.hidden:
-        norm = layer.norm
-        found += [None, None] if norm is None else [norm.weight, norm.bias]
-        found += [layer.neurons.beta, layer.neurons.theta, layer.neurons.center, layer.neurons.key]
-    return found
+        neurons = layer.neurons
+        found += _parameters(layer.norm)
+        found += [neurons.beta, neurons.theta, neurons.center, neurons.key]
+    return found + _parameters(chain.last_norm)
+
+
+def _parameters(norm: Norm | None) -> list[Tensor | None]:
+    return [None, None] if norm is None else [norm.weight, norm.bias]
 
 
 @first_order
@@ -93,17 +120,19 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chain: Chain, learning: bool, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         source, records, bits = entry, [], []
-        folded = [None if link is None else _prepared(link, i == 0) for i, link in enumerate(chain.links)]
-        if isinstance(folded[0], Tensor):
-            source = matmul.rows(entry, folded[0].shape[1])
+        folded = [None if link is None else prepared(link, entry=i == 0) for i, link in enumerate(chain.links)]
+        first = chain.links[0]
+        if first is not None and isinstance(folded[0], Tensor):
+            source = entry_rows(first, entry, folded[0].shape[1])
         ctx.rows = source  # of the first product, where it is not the entry itself
         for i in range(len(chain.hidden)):
             record = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)
-            source = record.bits
-            bits.append(source)
-            records.append(_Record(source, None, None, None) if chain.recompute or not learning else record)
-        current = _last(chain, source, folded[-1])
-        ctx.chain, ctx.records, ctx.folded = chain, records, folded
+            if record.scanned is not None:
+                bits.append(record.scanned.bits)
+            source = record.source
+            records.append(record.only_spikes() if chain.recompute or not learning else record)
+        current, last = _last(chain, source, folded[-1])
+        ctx.chain, ctx.records, ctx.folded, ctx.last = chain, records, folded, last
         ctx.save_for_backward(entry, *tensors)
         ctx.mark_non_differentiable(*bits)
         ctx.set_materialize_grads(False)
@@ -115,44 +144,50 @@ class _Chain(torch.autograd.Function):
         chain: Chain = ctx.chain
         if ctx.records is None:
             raise RuntimeError("the fused network keeps nothing for a second backward pass; run it forward again")
-        records, folded = ctx.records, ctx.folded
-        ctx.records = ctx.folded = None
-        of_links: list[list[Tensor | None]] = [[None, None] for _ in chain.links]
-        of_layers: list[list[Tensor | None]] = [[None] * 6 for _ in chain.hidden]
-        of_entry = None
-        side = SideStream(entry.device)
+        records, folded, last = ctx.records, ctx.folded, ctx.last
+        ctx.records = ctx.folded = ctx.last = None
+        found = _Found(chain)
         if grads[0] is not None:
-            grad = grads[0].contiguous().view(chain.steps * chain.batch, -1)
+            side = SideStream(entry.device)
+            grad, found.last = _through_last_norm(chain, grads[0].contiguous(), last)
             for i in reversed(range(len(chain.hidden))):
                 record = records.pop()
                 if chain.recompute:
-                    source = records[-1].bits if records else ctx.rows
+                    source = records[-1].source if records else ctx.rows
                     record = _forward(_untracked(chain), i, source, folded[i], save=True)
-                spikes = _through_link(chain, i + 1, grad, record.bits, folded[i + 1], of_links, side)
-                grad = _through_neurons(chain, i, spikes, record, entry, of_links, of_layers)
+                last_link = i == len(chain.hidden) - 1
+                spikes, of = through_link(chain.links[i + 1], grad, record.source, folded[i + 1], side, last=last_link)
+                found.add(i + 1, of)
+                grad = _through_neurons(chain, i, spikes, record, entry, found)
                 del record, spikes
             first = chain.links[0]
             if first is None:
-                of_entry = grad.view_as(entry).to(entry.dtype)
+                found.entry = grad.view_as(entry).to(entry.dtype)
             else:
-                if not chain.hidden and first.bias is not None:
-                    of_links[0][1] = grad.sum(0)
-                of_links[0][0] = _entry_weight_grad(first, grad, ctx.rows, folded[0])
-        side.join()
+                found.add(0, through_entry(first, grad, entry, ctx.rows, folded[0], last=not chain.hidden))
+            side.join()
         ctx.rows = None
         wanted = ctx.needs_input_grad[3:]
-        found = [g for pair in of_links for g in pair] + [g for six in of_layers for g in six]
-        return None, None, of_entry, *(g if want else None for g, want in zip(found, wanted, strict=True))
+        return None, None, found.entry, *(g if want else None for g, want in zip(found.all(), wanted, strict=True))
 
 
-def _prepared(link: Link, entry: bool) -> Weights | Tensor:
-    if entry and matmul.takes(link.synapse):
-        return matmul.signs(link.weight.flatten(1), _columns(link))
-    return fold(link.weight, link.synapse, counts=entry)
+class _Found:
+    """The gradients that a backward pass has found so far, in the order of `_tensors`."""
 
+    def __init__(self, chain: Chain) -> None:
+        self.entry: Tensor | None = None
+        self.links = [LinkGrads() for _ in chain.links]
+        self.layers: list[list[Tensor | None]] = [[None] * _OF_LAYER for _ in chain.hidden]
+        self.last: list[Tensor | None] = [None, None]
 
-def _columns(link: Link) -> int:
-    return -(-link.synapse.channels // WORD) * WORD
+    def add(self, i: int, more: LinkGrads) -> None:
+        """Add gradients of link i to those found before."""
+        self.links[i] = LinkGrads(*(old if new is None else new for old, new in zip(self.links[i], more, strict=True)))
+
+    def all(self) -> list[Tensor | None]:
+        """Return the gradients of all tensors but the entry."""
+        of_links: list[Tensor | None] = [g for of in self.links for g in (*of, *[None] * (_OF_LINK - len(of)))]
+        return of_links + [g for of in self.layers for g in of] + self.last
 
 
 def _untracked(chain: Chain) -> Chain:
@@ -165,98 +200,71 @@ def _untracked(chain: Chain) -> Chain:
 
 def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -> _Record:
     """Run hidden layer i on the spikes of the layer before it (or on the entry)."""
-    layer, link = chain.hidden[i], chain.links[i]
+    layer, link, after = chain.hidden[i], chain.links[i], chain.links[i + 1]
     grid = layer.neurons.grid
     static = chain.static and i == 0
-    raw = source if link is None else _raw(link, source, folded, grid)
+    raw = source if link is None else raw_current(link, source, folded, grid)
     normalizer = None
     if layer.norm is not None:
-        if layer.use_running:
-            normalizer = running_normalizer(layer.norm)
-        else:
-            shaped = raw.view(chain.steps, -1, grid.stride)
-            normalizer = statistics(shaped, grid, layer.neurons.quotient, layer.norm)
-    bits, surrogate = scan_forward(
-        raw, layer.neurons, chain.steps, chain.batch, normalizer, static=static, save=save and not static
-    )
+        shaped = raw.view(chain.steps, -1, grid.stride)
+        real = link is not None and link.real
+        normalizer = _normalizer(layer.norm, layer.use_running, shaped, grid, layer.neurons.quotient, real)
+    scanned = scan_forward(
+        raw, layer.neurons, chain.steps, chain.batch, normalizer, None if after is None else after.spike_filter,
+        static=static, save=save and not static,
+    )  # fmt: skip
     kept = raw if save and normalizer is not None else None
-    return _Record(bits, surrogate, kept, normalizer)
+    return _Record(scanned, kept, normalizer)
 
 
-def _raw(link: Link, source: Tensor, folded: Any, grid: Grid) -> Tensor:
-    """Return the layer's raw current, whole numbers `[rows, height, width, stride]`, in 16 bits where that fits."""
-    if isinstance(folded, Tensor):
-        return matmul.product(source, folded)
-    rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
-    fits = source.dtype != torch.uint8 and link.synapse.bound < 2**15
-    out = torch.empty(
-        rows, grid.height, grid.width, grid.stride, dtype=torch.int16 if fits else torch.float32, device=source.device
-    )
-    return product(source.view(rows, -1), folded, link.synapse, out)
+def _normalizer(norm: Norm, use_running: bool, raw: Tensor, grid: Grid, quotient: int, real: bool) -> Normalizer:
+    return running_normalizer(norm) if use_running else statistics(raw, grid, quotient, norm, real=real)
 
 
-def _last(chain: Chain, source: Tensor, folded: Any) -> Tensor:
-    link = chain.links[-1]
+def _last(chain: Chain, source: Tensor, folded: Any) -> tuple[Tensor, _Record]:
+    """Return the last layer's current `[T, B, N]`, normalized if it has a batch norm, and a record for backward."""
+    link, norm = chain.links[-1], chain.last_norm
     if link is None:
         raise ValueError("run_chain: the last link must be a synapse")
     shape = (chain.steps, chain.batch, link.synapse.channels)
-    if isinstance(folded, Tensor):
-        out = matmul.product(source, folded)[:, : shape[-1]]
-        return (out if link.bias is None else out + link.bias).view(shape)
-    out = torch.empty(chain.steps * chain.batch, shape[-1], dtype=torch.float32, device=source.device)
-    product(source.view(len(out), -1), folded, link.synapse, out, bias=link.bias, divide=link.synapse.pool > 1)
-    return out.view(shape)
+    if norm is None:
+        return last_current(link, source, folded).view(shape), _Record(None)
+    raw = last_current(link, source, folded, padding=True).view(chain.steps, chain.batch, -1)
+    grid = Grid(shape[-1], stride=raw.shape[-1], dense=True)
+    normalizer = _normalizer(norm, chain.last_uses_running, raw, grid, 1, link.real)
+    return normalized(raw, grid, normalizer), _Record(None, raw, normalizer)
 
 
-def _through_link(
-    chain: Chain, i: int, grad: Tensor, bits: Tensor, folded: Any, of_links: list[list[Tensor | None]], side: SideStream
-) -> Tensor:
-    """Return the gradient `[rows, neurons]` bfloat16 of the spikes before link i; write the weight's to `of_links`."""
-    link = chain.links[i]
-    if link is None or isinstance(folded, Tensor):
-        raise ValueError("run_chain: only the first link may lead from the input")
-    scale = 1.0 / link.synapse.pool**2
-    source = link.synapse.source
-    last = i == len(chain.links) - 1  # other biases are added, and their gradients summed, with the neurons
-    with side.queue(grad, bits):  # the gradient of the weight is not waited for on the way down
-        of_links[i][0], of_bias = weight_grad(
-            grad, bits, link.weight, link.synapse, scale, link.clip, bias=last and link.bias is not None
-        )
-    if last:
-        of_links[i][1] = of_bias
-    out = torch.empty(bits.shape[0], source.neurons, dtype=STORED, device=grad.device)
-    return source_grad(grad.view(-1, grad.shape[-1]), folded, link.synapse, scale, out)
+def _through_last_norm(chain: Chain, grad: Tensor, last: _Record) -> tuple[Tensor, list[Tensor | None]]:
+    """Return the gradient `[T * B, >= N]` of the last raw current, and those of the norm's weight and bias."""
+    if chain.last_norm is None or last.raw is None or last.normalizer is None:
+        return grad.view(chain.steps * chain.batch, -1), [None, None]
+    out = torch.empty(last.raw.shape, dtype=STORED, device=grad.device)
+    grid = Grid(grad.shape[-1], stride=out.shape[-1])
+    _, *of_norm = norm_backward(grad, last.raw, last.normalizer, chain.last_norm, grid, 1, out)
+    return out.view(-1, out.shape[-1]), [*of_norm]
 
 
-def _through_neurons(
-    chain: Chain,
-    i: int,
-    grad: Tensor,
-    record: _Record,
-    entry: Tensor,
-    of_links: list[list[Tensor | None]],
-    of_layers: list[list[Tensor | None]],
-) -> Tensor:
+def _through_neurons(chain: Chain, i: int, grad: Tensor, record: _Record, entry: Tensor, found: _Found) -> Tensor:
     """Return the gradient of hidden layer i's current, as rows of channels."""
-    layer = chain.hidden[i]
+    layer, after = chain.hidden[i], chain.links[i + 1]
+    spike_filter = None if after is None else after.spike_filter
     if chain.static and i == 0:
-        return static_backward(entry, grad, layer.neurons, chain.steps)
-    if record.surrogate is None:
+        return static_backward(entry, grad, layer.neurons, chain.steps, spike_filter)
+    if record.scanned is None:
         raise ValueError("run_chain: the surrogate was not kept")
-    out, of_bias = scan_backward(grad, record.surrogate, layer.neurons)
-    of_links[i][1] = of_bias
+    learns = after is not None and after.learns_delays
+    out, of_bias, of_beta, of_delays = scan_backward(
+        grad, record.scanned, layer.neurons, spike_filter, of_delays=learns
+    )
+    found.add(i, LinkGrads(bias=of_bias))
+    found.add(i + 1, LinkGrads(delays=of_delays))
     stride = layer.neurons.grid.stride
     if layer.norm is not None and record.raw is not None and record.normalizer is not None:
         raw = record.raw.view(chain.steps, -1, stride)
-        out, of_weight, of_shift = norm_backward(
-            out, raw, record.normalizer, layer.norm, layer.neurons.grid, layer.neurons.quotient
+        out, *of_norm = norm_backward(
+            out, raw, record.normalizer, layer.norm, layer.neurons.grid, layer.neurons.quotient, out
         )
-        of_layers[i][:2] = of_weight, of_shift
+        found.layers[i][:2] = of_norm
+    found.layers[i][2] = of_beta
     return out.view(-1, stride)
-
-
-def _entry_weight_grad(link: Link, grad: Tensor, entry: Tensor, folded: Any) -> Tensor:
-    if isinstance(folded, Tensor):
-        return matmul.weight_grad(grad, entry, link.weight, link.clip)
-    source = entry.view(entry.shape[0] * entry.shape[1], -1)
-    return weight_grad(grad, source, link.weight, link.synapse, 1.0 / link.synapse.pool**2, link.clip)[0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from bitspike.ops.chain import kernels
+from bitspike.ops.delay.triton import ROWS, SpikeFilter, delay_grad
 from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.launch import STORED, at_once, on
 from bitspike.ops.lif.surrogate import Surrogate
@@ -36,20 +38,62 @@ class Neurons:
         return {"below": dropped_below(self.dropout), "keep": 1 / (1 - self.dropout)}
 
 
-def _blocks(total: int) -> tuple[int, int]:
-    """Return the neurons of a program and its warps: few for each thread, since other threads hide a step's latency."""
-    return at_once(WORD if total < 132 * 256 else 2 * WORD), 1
+class Scanned(NamedTuple):
+    """The spikes of a hidden layer, and what its backward pass needs: `[T, B, neurons]` in bfloat16."""
+
+    bits: Tensor  # [T * B, words]
+    rows: Tensor | None = None  # [T * B, neurons] float16: the spikes after the filter of the next synapse, if any
+    surrogate: Tensor | None = None
+    before: Tensor | None = None  # u[t-1], if the decay is learnt
+
+
+def _blocks(total: int, taps: int = 1) -> tuple[int, int]:
+    """Return the neurons of a program and its warps: few for each thread, since other threads hide a step's latency.
+
+    Taps of a delay take registers, so that each thread has one neuron.
+    """
+    return at_once(WORD if total < 132 * 256 or taps > 1 else 2 * WORD), 1
+
+
+def _most_registers(taps: int) -> int | None:
+    """Return how many registers a thread of the backward scan may take, so that twice as many threads run at once.
+
+    Each tap takes three; without a bound the compiler takes more than it needs (165 for 26 taps).
+    """
+    return 128 if 1 < taps <= 26 else None
 
 
 def _shared(neurons: Neurons) -> dict[str, int]:
     grid = neurons.grid
-    return {"NEURONS": grid.neurons, "STRIDE": grid.stride, "CHANNELS": grid.channels, "LAYER": neurons.layer}
+    return {
+        "NEURONS": grid.neurons, "STRIDE": grid.stride, "CHANNELS": grid.channels, "LAYER": neurons.layer,
+        "PER_NEURON": neurons.beta.numel() > 1,
+    }  # fmt: skip
+
+
+def _delays(spike_filter: SpikeFilter | None, nothing: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the delays and the width of a filter as kernels take them; `nothing` stands for those that it lacks."""
+    if spike_filter is None or spike_filter.delays is None or spike_filter.taps == 1:
+        return nothing, nothing
+    if spike_filter.width is None:
+        return spike_filter.whole_delays(), nothing
+    return spike_filter.delays, spike_filter.width
+
+
+def _dropped(spike_filter: SpikeFilter | None) -> dict[str, float | int]:
+    """Return the kernels' arguments for dropout on the layer's own spikes."""
+    found = spike_filter or SpikeFilter()
+    drop = found.dropout_arguments()
+    return {
+        "out_below": drop["below"], "out_keep": drop["keep"], "OUT_DROP": found.dropout > 0, "OUT_LAYER": found.layer
+    }  # fmt: skip
 
 
 def scan_forward(
-    current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None, *, static: bool, save: bool
-) -> tuple[Tensor, Tensor | None]:
-    """Return bits `[T * B, words]` and, with `save`, the surrogate's gradient `[T, B, neurons]` bfloat16."""
+    current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None,
+    spike_filter: SpikeFilter | None = None, *, static: bool, save: bool,
+) -> Scanned:  # fmt: skip
+    """Run the neurons; `save` keeps what the backward pass needs, `spike_filter` is the filter of the next synapse."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
     if total + 2048 > 2**31:  # the last program's neurons are counted in 32 bits too
@@ -57,20 +101,30 @@ def scan_forward(
             f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch"
         )
     bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
-    surrogate = torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if save else None
+
+    def each_step(wanted: bool) -> Tensor | None:
+        return torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if wanted else None
+
+    surrogate, before = each_step(save), each_step(save and neurons.beta.requires_grad)
+    rows = None if spike_filter is None else torch.empty(steps * batch, grid.neurons, dtype=ROWS, device=device)
     nothing = neurons.theta
-    block, warps = _blocks(total)
+    taps = 0 if spike_filter is None else spike_filter.taps
+    block, warps = _blocks(total, taps)
     kernels._scan_fwd_kernel[(-(-total // block),)](
-        current, bits, nothing if surrogate is None else surrogate,
+        current, bits, nothing if surrogate is None else surrogate, nothing if before is None else before,
+        nothing if rows is None else rows,
         norm.mean if norm else nothing, norm.scale if norm else nothing, norm.bias if norm else nothing,
         nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
-        neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total, norm.step if norm else 0,
+        neurons.beta, neurons.theta, neurons.center, *_delays(spike_filter, nothing),
+        neurons.slope, steps, total, norm.step if norm else 0,
         **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
-        SURROGATE=neurons.surrogate,
-        STATIC=static, NORM=norm is not None, BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
+        **_dropped(spike_filter), TAPS=taps,
+        SOFT=spike_filter is not None and spike_filter.soft, SURROGATE=neurons.surrogate, LEARN=before is not None,
+        STATIC=static, NORM=norm is not None, PER_STEP=norm is not None and norm.step > 0,
+        BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
         BLOCK=block // WORD, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
-    return bits, surrogate
+    return Scanned(bits, rows, surrogate, before)
 
 
 def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
@@ -83,26 +137,61 @@ def spike_counts(bits: Tensor, grid: Grid, steps: int) -> Tensor:
     return counts
 
 
-def scan_backward(grad: Tensor, surrogate: Tensor, neurons: Neurons) -> tuple[Tensor, Tensor | None]:
-    """Return the gradients of the current that enters the neurons, `[T, B, neurons]` bfloat16, and of the bias."""
-    steps, batch = surrogate.shape[:2]
-    total = batch * neurons.grid.neurons
+class ScanGrads(NamedTuple):
+    """The gradients of the current that enters the neurons, `[T, B, neurons]` bfloat16, and of parameters."""
+
+    current: Tensor
+    bias: Tensor | None
+    beta: Tensor | None
+    delays: Tensor | None
+
+
+def scan_backward(
+    grad: Tensor,
+    scanned: Scanned,
+    neurons: Neurons,
+    spike_filter: SpikeFilter | None = None,
+    *,
+    of_delays: bool = False,
+) -> ScanGrads:
+    """Return the gradients of a hidden layer from that of its spikes, after the filter if there is one."""
+    surrogate = scanned.surrogate
+    if surrogate is None:
+        raise ValueError("scan_backward: the surrogate was not kept")
+    steps, batch, width = surrogate.shape
+    total = batch * width
     out = torch.empty_like(surrogate)
-    sums = (
-        torch.empty(batch, neurons.grid.neurons, dtype=torch.float32, device=grad.device)
-        if neurons.bias is not None
-        else None
-    )
-    block, warps = _blocks(total)
+
+    def sums(wanted: bool, *shape: int) -> Tensor | None:
+        return torch.empty(*shape, batch, width, dtype=torch.float32, device=grad.device) if wanted else None
+
+    of_bias, of_beta = sums(neurons.bias is not None), sums(scanned.before is not None)
+    of_delays = of_delays and spike_filter is not None and spike_filter.soft
+    delay_sums = sums(of_delays, 2)
+    taps = spike_filter.taps if spike_filter is not None and spike_filter.soft else 1
+    block, warps = _blocks(total, taps)
+    nothing = neurons.theta
     kernels._scan_bwd_kernel[(-(-total // block),)](
-        grad, surrogate, out, out if sums is None else sums, neurons.theta if neurons.key is None else neurons.key,
-        neurons.beta, steps, total, **neurons.dropout_arguments(), **_shared(neurons),
-        DROP=neurons.dropout > 0, SUM=sums is not None, BLOCK=block, num_warps=warps,
+        grad, surrogate, nothing if scanned.before is None else scanned.before, scanned.bits, out,
+        out if of_bias is None else of_bias, out if of_beta is None else of_beta,
+        out if delay_sums is None else delay_sums, nothing if neurons.key is None else neurons.key,
+        neurons.beta, *_delays(spike_filter, nothing), steps, total, **neurons.dropout_arguments(), **_shared(neurons),
+        **_dropped(spike_filter), TAPS=taps, OF_DELAYS=of_delays,
+        DROP=neurons.dropout > 0, SUM=of_bias is not None, LEARN=of_beta is not None, BLOCK=block, num_warps=warps,
+        maxnreg=_most_registers(taps),
     )  # fmt: skip
-    return out, None if sums is None else sums.sum(0)[: neurons.grid.channels]
+    channels = neurons.grid.channels
+    return ScanGrads(
+        out,
+        None if of_bias is None else of_bias.sum(0)[:channels],
+        None if of_beta is None else of_beta.sum() if neurons.beta.dim() == 0 else of_beta.sum(0)[:channels],
+        None if delay_sums is None or spike_filter is None else delay_grad(delay_sums, spike_filter, batch, 1, width),
+    )
 
 
-def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int) -> Tensor:
+def static_backward(
+    current: Tensor, grad: Tensor, neurons: Neurons, steps: int, spike_filter: SpikeFilter | None = None
+) -> Tensor:
     """Return the gradient of a current `[B, C, H, W]` that is constant in time."""
     out = torch.empty(current.shape, dtype=torch.float32, device=current.device)
     total = len(current) * neurons.grid.neurons
@@ -110,7 +199,7 @@ def static_backward(current: Tensor, grad: Tensor, neurons: Neurons, steps: int)
     kernels._static_bwd_kernel[(-(-total // block),)](
         current, grad, out, neurons.theta if neurons.key is None else neurons.key,
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total,
-        **neurons.dropout_arguments(), **_shared(neurons),
+        **neurons.dropout_arguments(), **_shared(neurons), **_dropped(spike_filter),
         SURROGATE=neurons.surrogate, DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return out

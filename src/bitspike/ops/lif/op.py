@@ -23,6 +23,9 @@ BACKENDS: tuple[Backend, ...] = ("auto", "reference", "torch", "c", "triton")
 class LIFState(NamedTuple):
     """The state that a neuron carries from one step to the next; each part has the shape of one step `[B, ...]`.
 
+    `past` belongs to a layer with delays: the last steps of its input `[longest, B, ...]`, which are still to come.
+    `lif` itself neither reads nor returns it.
+
     Examples:
         >>> import torch
         >>> import bitspike
@@ -37,6 +40,7 @@ class LIFState(NamedTuple):
     membrane: Tensor
     spikes: Tensor
     adaptation: Tensor | None = None
+    past: Tensor | None = None
 
     def detach(self) -> LIFState:
         """Return the same state without its graph: gradients stop here (truncated backpropagation through time)."""
@@ -297,7 +301,7 @@ def _state(
             f"lif: state must be a LIFState, but is a {type(state).__name__}; "
             "pass the `state` of an earlier output, or None to start at rest"
         )
-    for name, value in zip(LIFState._fields, state, strict=True):
+    for name, value in zip(LIFState._fields[:3], state, strict=False):
         if name != "adaptation" or value is not None:
             checks.require_state(name, value, shape, device)
     level = None

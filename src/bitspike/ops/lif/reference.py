@@ -13,7 +13,7 @@ from bitspike.ops.lif.surrogate import spike
 
 def run(scan: Scan) -> LIFOutput:
     """Compute Eq. 1-2 as written, under autograd."""
-    u, z, a = scan.state
+    u, z, a = scan.state[:3]
     current = scan.current.to(scan.dtype)
     # unbind, not current[t]: the gradient of indexing fills a whole [T, ...] tensor for every t.
     currents = repeat(current, scan.steps) if scan.static else current.unbind()

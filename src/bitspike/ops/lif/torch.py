@@ -20,7 +20,7 @@ def run(scan: Scan) -> LIFOutput:
     """Compute Eq. 1-2 as one autograd function."""
     adaptation = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else None
     form = _Form(scan.steps, scan.static, scan.dtype, scan.slope, scan.surrogate, adaptation, scan.keep_membrane)
-    u0, z0, a0 = scan.state
+    u0, z0, a0 = scan.state[:3]
     spikes, membrane, u, z, a = _LIF.apply(
         scan.current, scan.beta, u0, z0, a0, scan.recurrent, scan.theta, scan.center, form
     )

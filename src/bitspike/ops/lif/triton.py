@@ -67,7 +67,7 @@ def tile(neurons: int) -> Tile:
 
 def run(scan: Scan) -> LIFOutput:
     """Compute Eq. 1-2 in one Triton kernel."""
-    u0, z0, a0 = scan.start or LIFState(None, None, None)  # type: ignore[arg-type]
+    u0, z0, a0 = scan.start[:3] if scan.start else (None, None, None)
     rho, strength = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else (0.0, 0.0)
     form = Form(
         scan.steps,

@@ -14,7 +14,7 @@ def _finish_kernel(
 ):  # fmt: skip
     """mean, scale = weight / sqrt(var + eps) and inverse = 1 / sqrt(var + eps), `[T, STRIDE]`; running averages moved.
 
-    T moves by `momentum` are one weighted sum; SHARED pools the statistics over time, and moves once.
+    T moves by `momentum` are one weighted sum. SHARED pools the statistics over time as if it were one step: one row.
     """
     c = tl.program_id(0) * C_BLOCK + tl.arange(0, C_BLOCK)
     real = c < CHANNELS
@@ -30,12 +30,13 @@ def _finish_kernel(
                 at = (t[:, None] * PARTS + part) * STRIDE + c[None, :]
                 pooled_one += tl.sum(tl.load(sums + at, mask=known, other=0.0), axis=0)
                 pooled_two += tl.sum(tl.load(sums + size + at, mask=known, other=0.0), axis=0)
+    steps = T * 0 + 1 if SHARED else T
     moved_mean = tl.zeros([C_BLOCK], tl.float32)
     moved_var = tl.zeros([C_BLOCK], tl.float32)
     n = count.to(tl.float64)
-    for begin in range(0, T, T_BLOCK):
+    for begin in range(0, steps, T_BLOCK):
         t = begin + tl.arange(0, T_BLOCK)
-        known = (t < T)[:, None] & real[None, :]
+        known = (t < steps)[:, None] & real[None, :]
         one = tl.zeros([T_BLOCK, C_BLOCK], tl.float64)
         two = tl.zeros([T_BLOCK, C_BLOCK], tl.float64)
         if SHARED:
@@ -52,20 +53,18 @@ def _finish_kernel(
         middle = (middle / QUOTIENT).to(tl.float32)
         inv = (1.0 / tl.sqrt(var + eps)).to(tl.float32)
         at = t[:, None] * STRIDE + c[None, :]
-        writes = (t < T)[:, None] & (c < STRIDE)[None, :]
+        writes = (t < steps)[:, None] & (c < STRIDE)[None, :]
         tl.store(mean + at, middle, mask=writes)
         tl.store(inverse + at, inv, mask=writes)
         tl.store(scale + at, gamma[None, :] * inv, mask=writes)
         if TRACK:
-            last = T - 1 if SHARED else t  # pooled statistics move the averages once
-            share = momentum * tl.exp2((T - 1 - last).to(tl.float32) * tl.log2(1.0 - momentum))
-            share = tl.where((t < T) & ((t == T - 1) | (not SHARED)), share, 0.0)
+            share = momentum * tl.exp2((steps - 1 - t).to(tl.float32) * tl.log2(1.0 - momentum))
+            share = tl.where(t < steps, share, 0.0)
             unbiased = (var * (n / tl.maximum(n - 1.0, 1.0))).to(tl.float32)
             moved_mean += tl.sum(share[:, None] * middle, axis=0)
             moved_var += tl.sum(share[:, None] * unbiased, axis=0)
     if TRACK:
-        moves = 1.0 if SHARED else T.to(tl.float32)
-        kept = tl.exp2(moves * tl.log2(1.0 - momentum))
+        kept = tl.exp2(steps.to(tl.float32) * tl.log2(1.0 - momentum))
         old_mean = tl.load(running_mean + c, mask=real, other=0.0)
         old_var = tl.load(running_var + c, mask=real, other=0.0)
         tl.store(running_mean + c, old_mean * kept + moved_mean, mask=real)
@@ -78,7 +77,10 @@ def _gather_kernel(
     CHANNELS: tl.constexpr, STRIDE: tl.constexpr, PARTS: tl.constexpr, SHARED: tl.constexpr,
     T_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """totals[0 and 1, t, c] = sums over parts (SHARED: also over time); also the gradients of the parameters."""
+    """totals[0 and 1, t, c] = sums over parts (SHARED: one row, over time too); also the gradients of the parameters.
+
+    `inverse` has the rows of `totals`.
+    """
     c = tl.program_id(0) * C_BLOCK + tl.arange(0, C_BLOCK)
     size = T.to(tl.int64) * PARTS * STRIDE
     of_bias = tl.zeros([C_BLOCK], tl.float32)
@@ -93,7 +95,8 @@ def _gather_kernel(
             at = (t[:, None] * PARTS + part) * STRIDE + c[None, :]
             one += tl.load(sums + at, mask=known, other=0.0)
             two += tl.load(sums + size + at, mask=known, other=0.0)
-        inv = tl.load(inverse + t[:, None] * STRIDE + c[None, :], mask=known, other=0.0)
+        row = t * 0 if SHARED else t
+        inv = tl.load(inverse + row[:, None] * STRIDE + c[None, :], mask=known, other=0.0)
         of_bias += tl.sum(one, axis=0)
         of_weight += tl.sum(two * inv, axis=0)
         pooled += tl.sum(two, axis=0)
@@ -101,12 +104,7 @@ def _gather_kernel(
             tl.store(totals + t[:, None] * STRIDE + c[None, :], one, mask=known)
             tl.store(totals + T.to(tl.int64) * STRIDE + t[:, None] * STRIDE + c[None, :], two, mask=known)
     if SHARED:
-        for begin in range(0, T, T_BLOCK):
-            t = begin + tl.arange(0, T_BLOCK)
-            known = (t < T)[:, None] & (c < STRIDE)[None, :]
-            nothing = tl.zeros([T_BLOCK, C_BLOCK], tl.float32)
-            tl.store(totals + t[:, None] * STRIDE + c[None, :], nothing + of_bias[None, :], mask=known)
-            at = T.to(tl.int64) * STRIDE + t[:, None] * STRIDE + c[None, :]
-            tl.store(totals + at, nothing + pooled[None, :], mask=known)
+        tl.store(totals + c, of_bias, mask=c < STRIDE)
+        tl.store(totals + STRIDE + c, pooled, mask=c < STRIDE)
     tl.store(weight_grad + c, of_weight, mask=c < CHANNELS)
     tl.store(bias_grad + c, of_bias, mask=c < CHANNELS)

@@ -1,4 +1,4 @@
-"""Batch norm of integer currents in Triton: exact statistics, whatever the order of sums, and their gradient."""
+"""Batch norm of channels-last currents in Triton, and its gradient. Statistics of integer currents are exact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """The numbers that normalize a current: (x - mean[t, c]) * scale[t, c] + bias[c]; `step` is the stride of t."""
+    """The numbers that normalize a current: (x - mean[t, c]) * scale[t, c] + bias[c].
+
+    `step` is the stride of t: 0 if all steps share one row.
+    """
 
     mean: Tensor
     scale: Tensor
@@ -45,18 +48,23 @@ def _channels(stride: int) -> int:
     return 64 if stride >= 64 else 32 if stride >= 32 else 16
 
 
-def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normalizer:
-    """Return the statistics of the raw current `[T, rows, stride]`, `quotient` times the current; move the averages."""
+def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: bool = False) -> Normalizer:
+    """Return the statistics of the raw current `[T, rows, stride]`, `quotient` times the current; move the averages.
+
+    The raw current is whole numbers, unless it is `real`.
+    """
     steps, rows, stride = current.shape
-    if rows * (steps if norm.shared else 1) == 1:
+    if rows * (steps if norm.shared else 1) == 1 and not grid.dense:
         raise ValueError("batch norm: needs more than one value a channel to train on; use a larger batch")
     parts, share = _parts(rows)
     block = _channels(stride)
     sums = torch.empty(2, steps, parts, stride, dtype=torch.float64, device=current.device)
     kernels_integer._sums_kernel[(steps, parts, -(-stride // block))](
-        current, sums, rows, share, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
+        current, sums, rows, share, REAL=real, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
     )
-    mean, scale, inverse = torch.empty(3, steps, stride, dtype=torch.float32, device=current.device)
+    mean, scale, inverse = torch.empty(
+        3, 1 if norm.shared else steps, stride, dtype=torch.float32, device=current.device
+    )
     running = norm.running or (norm.weight, norm.weight)
     few = at_once(4, 64)
     kernels_statistics._finish_kernel[(-(-stride // few),)](
@@ -65,7 +73,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm) -> Normal
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, TRACK=norm.running is not None,
         T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
-    return Normalizer(mean, scale, inverse, norm.bias, stride)
+    return Normalizer(mean, scale, inverse, norm.bias, 0 if norm.shared else stride)
 
 
 def running_normalizer(norm: Norm) -> Normalizer:
@@ -77,19 +85,37 @@ def running_normalizer(norm: Norm) -> Normalizer:
     return Normalizer(mean, norm.weight * inverse, inverse, norm.bias, 0)
 
 
-def norm_backward(
-    grad: Tensor, current: Tensor, normalizer: Normalizer, norm: Norm, grid: Grid, quotient: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of the current (in place), weight and bias, from that of the normalized current."""
+def normalized(current: Tensor, grid: Grid, normalizer: Normalizer) -> Tensor:
+    """Return the current `[T, rows, stride]` normalized, `[T, rows, channels]` float32."""
     steps, rows, stride = current.shape
+    out = torch.empty(steps, rows, grid.channels, dtype=torch.float32, device=current.device)
+    block = _channels(grid.channels)
+    kernels_integer._normalize_kernel[(-(-rows // 64), steps, -(-grid.channels // block))](
+        current, normalizer.mean, normalizer.scale, normalizer.bias, out, rows, normalizer.step,
+        CHANNELS=grid.channels, STRIDE=stride, R_BLOCK=64, C_BLOCK=block, enable_fp_fusion=False,
+    )  # fmt: skip
+    return out
+
+
+def norm_backward(
+    grad: Tensor, current: Tensor, normalizer: Normalizer, norm: Norm, grid: Grid, quotient: int, out: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of the current (in `out`), weight and bias, from that of the normalized current.
+
+    The current is `[T, rows, stride]`, and so is `out`, which may be `grad` itself. `grad` may lack the padding.
+    """
+    steps, rows, stride = current.shape
+    given = grad.numel() // (steps * rows)
     parts, share = _parts(rows)
     block = _channels(stride)
     sums = torch.empty(2, steps, parts, stride, dtype=torch.float32, device=grad.device)
     kernels_integer._grad_sums_kernel[(steps, parts, -(-stride // block))](
         grad, current, normalizer.mean, sums, rows, share,
-        QUOTIENT=quotient, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block,
+        QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, NORM_STEP=normalizer.step, PARTS=parts,
+        R_BLOCK=32, C_BLOCK=block,
     )  # fmt: skip
-    totals = torch.empty(2, steps, stride, dtype=torch.float32, device=grad.device)
+    own = 1 if norm.shared else steps
+    totals = torch.empty(2, own, stride, dtype=torch.float32, device=grad.device)
     weight_grad, bias_grad = torch.empty_like(norm.weight), torch.empty_like(norm.bias)
     few = at_once(4, 64)
     kernels_statistics._gather_kernel[(-(-stride // few),)](
@@ -97,8 +123,8 @@ def norm_backward(
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
     kernels_integer._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
-        grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, grad,
-        rows, rows * (steps if norm.shared else 1), steps,
-        QUOTIENT=quotient, STRIDE=stride, R_BLOCK=64, C_BLOCK=block,
+        grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, out,
+        rows, rows * (steps if norm.shared else 1), own,
+        QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, NORM_STEP=normalizer.step, R_BLOCK=64, C_BLOCK=block,
     )  # fmt: skip
-    return grad, weight_grad, bias_grad
+    return out, weight_grad, bias_grad

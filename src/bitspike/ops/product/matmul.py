@@ -1,6 +1,8 @@
-"""Dense layers on event counts as one matrix product of the GPU's own library: bfloat16 in, float32 out, exact.
+"""Dense layers on event counts or filtered spikes as one matrix product of the GPU's own library.
 
-Counts to 255 and signs are exact in bfloat16, and so are float32 sums below 2**24.
+Factors have 16 bits and sums 32. Counts to 255 and signs are exact in bfloat16, and so are float32 sums of them below
+2**24. Delayed spikes that are weighted sums are rounded to float16, which has 3 bits more; gradients are rounded to
+bfloat16, which has a wider range.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ def takes(synapse: Synapse) -> bool:
     return synapse.source.height * synapse.source.width == 1 and synapse.source.channels * 255 < 2**24
 
 
-def signs(weight: Tensor, rows: int) -> Tensor:
-    """Return the signs of `weight [N, K]` as bfloat16 `[rows, K padded to 32]`, 0 in the padding."""
+def signs(weight: Tensor, rows: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """Return the signs of `weight [N, K]` as `[rows, K padded to 32]`, 0 in the padding."""
     n, k = weight.shape
     wide = padded(k, WORD)
-    out = torch.empty(rows, wide, dtype=torch.bfloat16, device=weight.device)
+    out = torch.empty(rows, wide, dtype=dtype, device=weight.device)
     kernels_weight._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, 1024)
     return out
 
@@ -42,13 +44,18 @@ def _mm(a: Tensor, b: Tensor) -> Tensor:
 
 
 def product(rows: Tensor, matrix: Tensor) -> Tensor:
-    """rows @ matrix.T, `[T * B, N padded]` float32, exact."""
+    """rows @ matrix.T, `[T * B, N padded]` float32, exact for whole numbers."""
     return _mm(rows, matrix.T)
+
+
+def source_grad(grad: Tensor, matrix: Tensor) -> Tensor:
+    """grad @ matrix, the gradient of rows `[T * B, K padded]`, from that of the current `[T * B, <= N padded]`."""
+    return grad @ matrix[: grad.shape[1]].to(grad.dtype)
 
 
 def weight_grad(grad: Tensor, rows: Tensor, weight: Tensor, clip: float | None) -> Tensor:
     """Return the gradient of the latent weight `[N, K, 1, 1]` from that of the current `[T * B, >= N]`."""
     n, k = weight.shape[0], weight[0].numel()
-    whole = _mm(grad.to(STORED).T, rows)
+    whole = _mm(grad.to(STORED).T, rows.to(STORED))
     found = whole[:n, :k].reshape(weight.shape)
     return found if clip is None else found * (weight.abs() <= clip)

@@ -11,6 +11,7 @@ from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.train.config import TrainConfig
 from bitspike.train.optim import WEIGHTED, gradients
+from bitspike.train.tricks.delays import delays_of
 from bitspike.train.tricks.trick import Setup, Trick
 
 
@@ -31,18 +32,19 @@ class ClipGradients(Trick):
 
 
 class ClipWeights(Trick):
-    """`train.weight_clip` bounds every parameter before the optimizer's step."""
+    """`train.weight_clip` bounds every parameter but delays, which are steps of time, before the optimizer's step."""
 
     name = "weight_clip"
     fields = ("weight_clip",)
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self.parameters = list(setup.net.parameters())
+        delays = {id(delay.delays) for delay in delays_of(setup.net)}
+        self.parameters = [p for p in setup.net.parameters() if id(p) not in delays]
         self.bound = setup.config.weight_clip or 0.0
 
     def on_gradients(self, norms: Tensor) -> None:
-        """Clamp all parameters."""
+        """Clamp the parameters."""
         clip_weights(self.parameters, self.bound)
 
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
-from bitspike.nn.norm import SharedBatchNorm2d, StepBatchNorm2d
+from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.train.config import TrainConfig
 from bitspike.train.numerics import as_input
 from bitspike.train.seeds import mixed
 from bitspike.train.tricks.trick import Trick
 
-Norm = StepBatchNorm2d | SharedBatchNorm2d
+Norm = StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d
 
 # A layer moves its averages T times in a call, and a move shrinks what was there by 1 - m. From 0, with this m, the
 # weights of the first and the last step differ by T * 2**-24, less than float32 rounds; 1 - m is exact in float32.
@@ -42,7 +42,7 @@ class Recalibrate(Trick):
             return None
         return (
             "train.recalibrate measures batch norm's statistics, but the network has none "
-            "(net.norm is 'none', or no layer is a convolution); set it to 0"
+            "(net.norm is 'none' or no layer is a convolution, and net.dense_norm is false); set it to 0"
         )
 
     def before_evaluation(self) -> None:
@@ -57,8 +57,8 @@ def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int,
 
     Over `count` of the samples (all, if there are fewer), the same for a seed whenever it is called, in minibatches of
     at most `batch` (1024, fewer of long sequences), as equal as can be, each of equal weight. A minibatch passes as in
-    training but without dropout. With statistics a step, each step's mean and unbiased variance count alike; shared
-    statistics have one of each. Where it fails, the network is as it was.
+    training, but without dropout and with delays in whole steps. With statistics a step, each step's mean and unbiased
+    variance count alike; shared statistics have one of each. Where it fails, the network is as it was.
     """
     norms = _norms(net)
     if not norms or not count:
@@ -84,7 +84,7 @@ def recalibrate(net: SpikingNetwork, samples: Samples, count: int, *, seed: int,
 
 
 def _norms(net: SpikingNetwork) -> list[Norm]:
-    return [module for module in net.modules() if isinstance(module, StepBatchNorm2d | SharedBatchNorm2d)]
+    return [module for module in net.modules() if isinstance(module, Norm)]
 
 
 def calibration_rows(samples: int, count: int, seed: int) -> Tensor:

@@ -12,19 +12,21 @@ from torch import Tensor
 from bitspike.data.samples import Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.train.config import TrainConfig
+from bitspike.train.labels import Labels
 
-Fetch = Callable[[Tensor], tuple[Tensor, Tensor]]  # from rows `[B]` to their inputs and labels
+Fetch = Callable[[Tensor], tuple[Tensor, Labels]]  # from rows `[B]` to their inputs and labels
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a trick is made from: the network, its training samples, the settings, the seed and all iterations."""
+    """What a trick is made from: the network, its training samples, the settings and what the run's size is."""
 
     net: SpikingNetwork
     samples: Samples
     config: TrainConfig
     seed: int
     iterations: int  # of all epochs
+    processes: int = 1  # that share a batch
 
 
 class Trick:
@@ -36,6 +38,7 @@ class Trick:
 
     name: ClassVar[str]  # under which a checkpoint keeps its state
     fields: ClassVar[tuple[str, ...]] = ()  # of [train]: any of them that is not none, 0 or false asks for the trick
+    for_delays: ClassVar[bool] = False  # every network with delays asks for it, by net.delays
     lasts_all_epochs: ClassVar[bool] = False  # it is stretched over all epochs: other epochs are another experiment
 
     def __init__(self, setup: Setup) -> None:
@@ -65,7 +68,7 @@ class Trick:
 
     # Within an iteration
 
-    def batch(self, fetch: Fetch, rows: Tensor, *, first_row: int, key: Tensor) -> tuple[Tensor, Tensor]:
+    def batch(self, fetch: Fetch, rows: Tensor, *, first_row: int, key: Tensor) -> tuple[Tensor, Labels]:
         """Return inputs and labels of the samples `rows [B]`; `fetch(rows)` gives them without this trick.
 
         `key` (one int64) changes in every iteration. Draw from it and from a sample's place in the whole batch:

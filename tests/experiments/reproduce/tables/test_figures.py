@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bitspike import build
 from bitspike.analysis.activity import as_layer, layer_activity, measure_activity
 from bitspike.analysis.static_figures import COLORS, Line, middle_curve, visible
-from bitspike.experiments.reproduce.static.table import STATIC
+from bitspike.experiments.reproduce.catalog import TABLES
 from bitspike.experiments.reproduce.tables.effects import effect
 from bitspike.experiments.reproduce.tables.figures import Figures, distance
 from bitspike.experiments.reproduce.tables.markdown import FAR, far, markdown, span
@@ -148,6 +148,11 @@ def test_activity_is_what_the_network_fires_however_it_is_batched():
         measure_activity(net, [], steps=7, bins=7)
 
 
+def test_a_layer_that_is_read_without_spikes_has_no_activity():
+    net = build("6-5-3", readout="membrane")
+    assert [layer.name for layer in measure_activity(net, [torch.rand(7, 4, 6)], steps=7, bins=7)] == ["layers.0.lif"]
+
+
 # ---- Curves
 
 
@@ -179,5 +184,5 @@ def test_seconds_of_a_cell_are_those_of_its_sessions():
 
 
 def test_every_cell_has_a_colour_of_its_own():
-    assert set(COLORS) == set(STATIC.rows)
+    assert set(COLORS) == {row for table in TABLES.values() for row in table.rows}
     assert len(set(COLORS.values())) == len(COLORS)

@@ -89,6 +89,11 @@ def test_the_losss_scale_matters_to_sgd_only():
     assert "loss-not-over-T" not in [cell.name for cell in plan(tasks=["mnist"], ablations=True)]
 
 
+def test_ablations_can_be_named():
+    names = [cell.name for cell in plan(tasks=["mnist"], ablations=["at-0", "moving", "at-0"])]
+    assert names == [*VARIANTS, "at-0", "moving"]
+
+
 def test_an_ablation_that_settings_have_made_already_is_no_cell():
     names = [cell.name for cell in plan(ablations=True, settings=["net.surrogate_center=current", "net.dropout=0"])]
     assert "moving" not in names
@@ -121,12 +126,13 @@ def test_the_command_knows_what_the_plan_knows():
     assert choices("variant") == [*VARIANTS, BEST]
     assert choices("task") == list(TASKS)
     assert choices("protocol") == list(PROTOCOLS)
+    assert choices("ablation") == list(ABLATIONS)
     assert tables.VARIANTS == VARIANTS
 
 
 def test_a_table_is_a_command_by_its_name():
     commands = typer.main.get_command(app).commands["reproduce"].commands
-    assert commands.keys() == {"coding", *TABLES}
+    assert commands.keys() == {"coding", *TABLES, "all"}
     for name, table in TABLES.items():
         assert commands[name].help.startswith(f"{table.title}: train every cell")
         assert {f"{task}/{row}" for task in table.tasks for row in VARIANTS} <= set(preset_names())

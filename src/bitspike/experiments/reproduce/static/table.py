@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from bitspike.experiments.reproduce.tables.ablations import AT_0, AT_INF, MOVING
 from bitspike.experiments.reproduce.tables.table import Ablation, PaperTable
 
 if TYPE_CHECKING:
-    from bitspike.experiments.schema import Experiment, Threshold
-
-
-def _thresholds(end: Literal["start", "stop"]) -> Callable[[Experiment], list[str]]:
-    """Return settings that hold every annealed threshold at one of its ends."""
-
-    def held(theta: Threshold) -> float:
-        return theta if isinstance(theta, float) else float(getattr(theta, end))
-
-    def settings(spec: Experiment) -> list[str]:
-        theta = spec.net.theta
-        return [f"net.theta={[held(each) for each in theta] if isinstance(theta, list) else held(theta)}"]
-
-    return settings
+    from bitspike.experiments.schema import Experiment
 
 
 def _times_steps(spec: Experiment) -> list[str]:
@@ -33,13 +20,9 @@ def _times_steps(spec: Experiment) -> list[str]:
 
 
 _ABLATIONS = (
-    Ablation(
-        "moving",
-        "the surrogate moves with theta, as in the released code, instead of staying at theta_0",
-        lambda spec: ["net.surrogate_center=current"],
-    ),
-    Ablation("at-inf", "thresholds are theta_inf from the start", _thresholds("stop")),
-    Ablation("at-0", "thresholds stay at theta_0", _thresholds("start")),
+    MOVING,
+    AT_INF,
+    AT_0,
     Ablation(
         "pooled",
         "batch norm takes its statistics over all time steps instead of each step's",

@@ -37,11 +37,14 @@ class Activity:
 
 
 def activity_of(result: Result, options: RunOptions) -> Activity | None:
-    """Return the activity of the cell's best trial, as kept or measured now; None where there is no network."""
+    """Return the activity of the cell's best trial, as kept or measured now; None where there is no network.
+
+    Weights are large, and may have been left behind where the cell was trained: then what was kept counts.
+    """
     best = result.best_trial()
-    if best is None:
-        return None
     kept = result.folder / "activity.json"
+    if best is None:
+        return _read(kept) if not any(RunFolder(trial.folder).best.is_file() for trial in result.trials) else None
     weights = digest(RunFolder(best.folder).best)
     before = _read(kept)
     if before is not None and (before.trial, before.weights, before.asked) == (best.folder.name, weights, SAMPLES):

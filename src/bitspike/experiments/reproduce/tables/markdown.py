@@ -18,6 +18,14 @@ ABLATION_HEADING = (
 )
 
 
+DEAD_HEADING = (
+    "Dead neurons: the share of each layer's neurons that fire for no sample, in percent, mean over trials. Start: "
+    "before the first iteration, on the test set. First epoch: after it, on test samples under `paper`, on validation "
+    "samples under `holdout`. Chosen epoch: on the test set. The paper's are read as those of trained networks."
+)
+NOT_AVAILABLE = "not available here (`bitspike data fetch {task} --from DIR`, then the same command, gives its rows)"
+
+
 def far(cell: Mapping[str, Any]) -> bool:
     """Return whether our mean is more than FAR of the paper's sigmas from the paper's."""
     away = cell["away"]
@@ -47,6 +55,7 @@ def markdown(summary: Mapping[str, Any]) -> str:
     """Return the cells beside the paper's figures, then what each ablation changes, then remarks."""
     lines = [
         HEADING,
+        *_other_data(summary["cells"]),
         "",
         "| protocol | cell | paper best | mean | sigma | ours best | mean | sigma | away | trials | epochs | dead, % |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
@@ -58,9 +67,22 @@ def markdown(summary: Mapping[str, Any]) -> str:
         figures += [number(cell[key]) for key in ("best", "mean", "sigma")]
         figures += [f"**{away}**" if far(cell) else away, str(cell["trials"]), span(cell["epochs"]), dead_shares(cell)]
         lines.append(f"| {protocol} | {task}/{name} | {' | '.join(figures)} |")
+    lines += [f"| - | {task} | not available here |{' - |' * 9}" for task in summary.get("not_available", ())]
     lines += _ablations(summary["ablations"])
+    lines += _dead_neurons(summary["cells"])
     lines += ["", *(f"- {remark}" for remark in remarks(summary))]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _other_data(tree: Mapping[str, Any]) -> list[str]:
+    """Return a paragraph for each task whose data is not the published files."""
+    found = {}
+    for _, task, _, cell in rows_of(tree):
+        if cell.get("edition", "published") != "published":
+            found[task] = (
+                f"All figures of `{task}` are on {cell['data']} ({cell['edition']}), not on the published files."
+            )
+    return [line for text in found.values() for line in ("", text)]
 
 
 def dead_shares(cell: Mapping[str, Any]) -> str:
@@ -89,15 +111,36 @@ def _ablations(tree: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _dead_neurons(tree: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the table of dead neurons over time; none where no cell has them."""
+    cells = [(f"{protocol} | {task}/{name}", cell) for protocol, task, name, cell in rows_of(tree)]
+    rows = [f"| {where} | {' | '.join(dead_over_time(cell))} |" for where, cell in cells if "dead_neurons" in cell]
+    if not rows:
+        return []
+    head = ["| protocol | cell | paper | start | first epoch | chosen epoch |", "|---|---|---|---|---|---|"]
+    return ["", DEAD_HEADING, "", *head, *rows]
+
+
+def dead_over_time(cell: Mapping[str, Any]) -> list[str]:
+    """Return each layer's share of dead neurons: the paper's, at the start, after an epoch, at the chosen epoch."""
+    found = cell["dead_neurons"]
+    shares = (found[key] for key in ("paper", "start", "first_epoch", "chosen"))
+    return ["-" if each is None else " ".join(f"{share:.0f}" for share in each) for each in shares]
+
+
 def remarks(summary: Mapping[str, Any]) -> list[str]:
     """List remarks on the numbers: settings unlike the preset's, other epochs, runs that stopped early."""
     unlike: dict[str, list[str]] = {}
+    held_out: dict[str, list[str]] = {}
     others = []
     for protocol, task, name, cell in rows_of(summary["cells"]):
         where = f"{protocol} {task}/{name}"
         known = summary["ablations"].get(protocol, {}).get(task, {}).get(name)
         if cell["unlike_preset"] and known is None:
             unlike.setdefault("; ".join(cell["unlike_preset"]), []).append(where)
+        if held := cell.get("held_out"):
+            words = "; ".join(f"{name} {', '.join(map(str, groups))}" for name, groups in held.items())
+            held_out.setdefault(f"{protocol} {task}: held out are {words}", []).append(name)
         if "last epoch" in cell["accuracy_of"]:
             others.append(f"{where}: the last epoch counts, whatever its accuracy")
         if len(set(cell["epochs"])) > 1 and "epochs" in cell["endings"]:
@@ -107,4 +150,6 @@ def remarks(summary: Mapping[str, Any]) -> list[str]:
             for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)
             if ending not in ("epochs", "patience")
         ]
-    return [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others
+    missing = [f"{task}: {NOT_AVAILABLE.format(task=task)}" for task in summary.get("not_available", ())]
+    missing += [f"{words} ({', '.join(names)})" for words, names in held_out.items()]
+    return missing + [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others

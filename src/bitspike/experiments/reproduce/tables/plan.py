@@ -34,12 +34,15 @@ def plan(
     protocols: Sequence[Protocol] = ("paper",),
     tasks: Sequence[str] | None = None,
     variants: Sequence[str] = VARIANTS,
-    ablations: bool = False,
+    ablations: bool | Sequence[str] = False,
     trials: int = 5,
     ablation_trials: int = 3,
     settings: Sequence[str] = (),
 ) -> list[Cell]:
-    """Return the cells to train, in the table's order; `settings` (key=value) hold for all of them."""
+    """Return the cells to train, in the table's order; `settings` (key=value) hold for all of them.
+
+    `ablations` are names of changes to the annealed cells, or True for all that the table has.
+    """
     if trials < 1 or ablation_trials < 1:
         raise ValueError(f"reproduce {table.name}: trials must be 1 or more, but are {trials} and {ablation_trials}")
     for setting in settings:
@@ -55,7 +58,8 @@ def plan(
                 cells.append(Cell(protocol, task, name, with_values(preset(f"{task}/{name}"), common), trials))
             if ablations:
                 base = with_values(preset(f"{task}/{BASE}"), common)
-                changed = [(each.name, with_values(base, each.settings(base))) for each in table.ablations.values()]
+                names = table.ablations if ablations is True else dict.fromkeys(ablations)
+                changed = [(name, with_values(base, table.ablations[name].settings(base))) for name in names]
                 cells += [
                     Cell(protocol, task, name, spec, ablation_trials)
                     for name, spec in changed

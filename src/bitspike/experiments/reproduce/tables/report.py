@@ -13,11 +13,13 @@ from bitspike.analysis.static_figures import draw_curves, draw_spikes
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.reproduce.tables.activity import Activity, activity_of
+from bitspike.experiments.reproduce.tables.available import missing_tasks
 from bitspike.experiments.reproduce.tables.effects import distinct, effects
 from bitspike.experiments.reproduce.tables.figures import SIGMA_IS, Figures, distance
 from bitspike.experiments.reproduce.tables.markdown import markdown
 from bitspike.experiments.reproduce.tables.pictures import panels
 from bitspike.experiments.reproduce.tables.results import Key, Result, read_results
+from bitspike.experiments.reproduce.tables.starts import Start, starts_of
 from bitspike.experiments.reproduce.tables.table import PaperTable
 from bitspike.files import write_text
 
@@ -30,14 +32,23 @@ def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str,
     if not results:
         raise ValueError(f"reproduce {table.name}: {out} holds no complete trial to report on")
     activity = {key: activity_of(each, options) for key, each in results.items() if each.is_variant}
+    cells = {key: describe(each, activity.get(key)) for key, each in results.items()}
+    for key, each in results.items():
+        if each.is_variant and each.task in table.dead:
+            cells[key]["dead_neurons"] = dead_neurons(table, each, starts_of(each, options))
     summary: dict[str, Any] = {
         "task": f"{table.about}: test accuracy in percent, over trials",
         "reported_by": {"command": options.command, "versions": versions()},  # a cell has its own versions
         "sigmas_are": SIGMA_IS,
         "seconds_training": round(sum(training_seconds(each) for each in results.values()), 1),
-        "cells": _nested({key: describe(each, activity.get(key)) for key, each in results.items()}),
+        "cells": _nested(cells),
         "ablations": _nested(effects(table, results)),
     }
+    for key, each in results.items():
+        if held := each.trials[0].summary.get("held_out"):
+            cells[key]["held_out"] = held
+    if missing := missing_tasks(table, {task for _, task, _ in results}, options.data_root):
+        summary["not_available"] = missing
     write_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
     write_text(out / "table.md", markdown(summary))
     write_text(out / "curves.json", json.dumps(_nested({key: curves(each) for key, each in results.items()})) + "\n")
@@ -77,6 +88,28 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
         "seconds": round(training_seconds(result), 1),
         "activity": _brief(activity) if activity else None,
     }
+
+
+def dead_neurons(table: PaperTable, result: Result, starts: Sequence[Start]) -> dict[str, Any]:
+    """Return the shares of dead neurons by layer in percent, the mean over trials, at three times in training.
+
+    `start` (before the first iteration) and `chosen` (the chosen epoch) are on the test samples, `first_epoch` (after
+    it) on those that judge epochs.
+    """
+    first = [trial.rows[0]["dead"] for trial in result.trials if trial.rows]
+    chosen = [list(each["dead"].values()) for trial in result.trials if (each := trial.summary)["dead"] is not None]
+    paper = table.dead[result.task].get(result.name)
+    return {
+        "paper": None if paper is None else list(paper),
+        "start": _mean_percent([each.dead for each in starts]),
+        "first_epoch": _mean_percent(first),
+        "chosen": _mean_percent(chosen),
+    }
+
+
+def _mean_percent(shares: Sequence[Sequence[float]]) -> list[float] | None:
+    """Return the mean share of each layer in percent; None if there is nothing to take the mean of."""
+    return [100 * statistics.mean(layer) for layer in zip(*shares, strict=True)] if shares else None
 
 
 def curves(result: Result) -> list[dict[str, Any]]:

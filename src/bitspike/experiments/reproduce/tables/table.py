@@ -37,6 +37,11 @@ class PaperTable:
     about: str  # for summary.json: which data it is on
     tasks: tuple[str, ...]  # the presets' tasks, in order
     ablations: Mapping[str, Ablation] = field(default_factory=dict)
+    protocols: tuple[Protocol, ...] = ("paper",)  # that are trained unless others are asked for
+    skips_missing: bool = False  # whether a task without data is left out; else the command ends
+    # What the paper says of dead neurons: by task and row, the share of each layer in percent. Where it says something,
+    # the report also has the shares before the first iteration, and fixed thresholds' loss beside the annealed ones'.
+    dead: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -1,0 +1,87 @@
+"""The splits of an experiment's data: which samples train, which are held out to judge epochs, and which test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bitspike.data.samples import Dataset, Samples
+from bitspike.data.splits import group_rows, split_rows
+from bitspike.experiments.schema import Experiment
+
+Split = Literal["train", "valid", "test"]
+
+
+def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
+    """Return the samples by split: `paper` trains on all, `holdout` keeps some to choose the epoch by.
+
+    Those are samples of each class, or whole groups where the samples are in groups.
+    """
+    rows, held = training_rows(spec, data)
+    if held is None:
+        return {"train": data.train, "test": data.test}
+    return {"train": data.train.select(rows), "valid": data.train.select(held), "test": data.test}
+
+
+def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
+    """Return the rows of the training samples, and of those held out (None if the protocol holds out none)."""
+    if spec.train.protocol == "paper":
+        return torch.arange(len(data.train), device="cpu"), None
+    if spec.data.validation_groups is not None:
+        return _named_rows(spec.data.validation_groups, data)
+    if spec.data.validation_share == 0:
+        raise ValueError(
+            "data.validation_share is 0, but train.protocol = 'holdout' judges epochs by these samples; give it a "
+            "share, or set train.protocol to 'paper'"
+        )
+    if data.group_names and data.train.groups is None:
+        raise ValueError(
+            f"train.protocol = 'holdout' holds out whole {data.group_names}, but the files of {data.title} do not name "
+            "them; get the published files, or use train.protocol = 'paper'"
+        )
+    kept, held = split_rows(data.train, spec.data.validation_share, spec.data.split_seed)
+    if not len(held):
+        one = "two training samples of a class" if data.train.groups is None else f"two {data.group_names}"
+        raise ValueError(
+            f"train.protocol = 'holdout' needs {one} to hold one out, but {data.title} has {len(data.train)} training "
+            f"samples{'' if data.train.groups is None else ' of one'}; use train.protocol = 'paper'"
+        )
+    return kept, held
+
+
+def _named_rows(chosen: Sequence[int], data: Dataset) -> tuple[Tensor, Tensor]:
+    """Return the rows to train on and those of the chosen groups; raise unless the data has these and others."""
+    if data.train.groups is None:
+        raise ValueError(f"data.validation_groups names groups, but those of {data.title} are not known; leave it out")
+    known = data.train.groups.unique().tolist()
+    if wrong := [group for group in chosen if group not in known]:
+        raise ValueError(
+            f"data.validation_groups: the training samples of {data.title} have no {data.group_names} {wrong[0]}; "
+            f"they have {_listed(known)}"
+        )
+    if set(chosen) == set(known):
+        raise ValueError(f"data.validation_groups holds out all {data.group_names} ({_listed(known)}); leave one out")
+    return group_rows(data.train.groups, list(chosen))
+
+
+def held_out_groups(spec: Experiment, data: Dataset) -> list[int] | None:
+    """Return the groups that are held out, by their numbers; None if samples are not held out as groups."""
+    _, held = training_rows(spec, data)
+    if held is None or data.train.groups is None:
+        return None
+    found: list[int] = data.train.groups.cpu()[held].unique().tolist()
+    return found
+
+
+def held_out_in_words(spec: Experiment, data: Dataset) -> str:
+    """Return which groups are held out, such as "speakers 3, 8"; empty if samples are not held out as groups."""
+    groups = held_out_groups(spec, data)
+    return "" if groups is None else f"{data.group_names} {_listed(groups)}"
+
+
+def _listed(groups: Sequence[int]) -> str:
+    """Return the numbers as text, the first of them if there are many."""
+    return ", ".join(map(str, groups[:20])) + (", ..." if len(groups) > 20 else "")

@@ -1,0 +1,1 @@
+"""The paper's table of temporal data: DVS128 Gesture and SHD."""

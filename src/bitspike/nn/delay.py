@@ -1,0 +1,99 @@
+"""Learnt delays: a module that owns one delay for each neuron and calls one op, `delay`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bitspike.nn.checked import Check, Checked, setting
+from bitspike.ops import Backend, delay
+from bitspike.ops.available import transformed
+from bitspike.ops.checks import as_longest
+from bitspike.ops.lif.op import require_backend
+
+SHARPEST = 0.3  # a width in steps: nearly all of the weight is on the nearest tap
+
+
+class Delay(Checked):
+    """Delays each neuron's spikes by a learnt number of steps in 0..longest: spikes[t - d_j, :, j].
+
+    The input is `[T, B, neurons, ...]`. The parameter `delays [neurons]` starts uniform in 0..longest. In training mode
+    delays are soft: a Gaussian of the buffer `width` over whole steps, which starts at longest / 2 and which training
+    shrinks. Each call first clamps `delays` to 0..longest. In evaluation mode delays are rounded to whole steps.
+
+    Without a `past` a call starts in silence. After each call `state` holds the last `longest` steps of the input; give
+    it as `past` to continue: an input in parts gives what it gives as a whole. `backend` is a way to compute, for
+    comparisons.
+
+    Examples:
+        >>> import torch
+        >>> import bitspike
+        >>> layer = bitspike.Delay(neurons=2, longest=3).eval()
+        >>> layer.delays.data = torch.tensor([0.2, 2.6])
+        >>> layer.rounded().tolist()
+        [0, 3]
+        >>> spikes = torch.zeros(5, 1, 2)  # [T, B, neurons]
+        >>> spikes[0] = 1
+        >>> layer(spikes).squeeze(1).T.tolist()
+        [[1.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0]]
+        >>> first = layer(spikes[:2])
+        >>> rest = layer(spikes[2:], past=layer.state)
+        >>> torch.equal(torch.cat([first, rest]), layer(spikes))
+        True
+    """
+
+    longest: int
+    delays: nn.Parameter
+    width: Tensor
+    state: Tensor | None
+    checks: ClassVar[Mapping[str, Check]] = {
+        "longest": lambda layer, value: as_longest(type(layer).__name__, value),
+        "backend": setting(require_backend),
+    }
+
+    def __init__(self, neurons: int, longest: int, *, backend: Backend = "auto") -> None:
+        super().__init__()
+        if isinstance(neurons, bool) or not isinstance(neurons, Integral) or neurons < 1:
+            raise ValueError(f"Delay: neurons must be a whole number >= 1, but is {neurons!r}")
+        self.longest = longest
+        self.backend: Backend = backend
+        self.delays = nn.Parameter(torch.empty(int(neurons), dtype=torch.float32).uniform_(0, self.longest))
+        start = torch.tensor(max(self.longest / 2, SHARPEST), dtype=torch.float32)
+        self.register_buffer("width", start, persistent=False)
+        self.state = None
+
+    def forward(self, x: Tensor, past: Tensor | None = None) -> Tensor:
+        """Return `x [T, B, neurons, ...]` delayed; `past` holds the steps before it (see `remember`)."""
+        self._require_input(x)
+        if self.training and not transformed():  # torch.func wants nothing changed in place
+            with torch.no_grad():
+                self.delays.clamp_(0, self.longest)
+        delays, width = self.delays.clamp(0, self.longest), self.width if self.training else None
+        out = delay(x, delays, longest=self.longest, width=width, past=past, backend=self.backend)
+        self.state = None if transformed() else self.remember(x, past).detach()
+        return out
+
+    def rounded(self) -> Tensor:
+        """Return the delays in whole steps, `[neurons]` in int64; halves go to the even neighbour."""
+        return self.delays.detach().clamp(0, self.longest).round().long()
+
+    def remember(self, x: Tensor, past: Tensor | None = None) -> Tensor:
+        """Return a copy of the last `longest` steps of `past` and `x`, `[longest, B, neurons, ...]`."""
+        if past is None:
+            past = x.new_zeros((max(self.longest - len(x), 0), *x.shape[1:]))
+        new = x[max(len(x) - self.longest, 0) :]
+        return torch.cat([past[len(past) - (self.longest - len(new)) :], new])
+
+    def extra_repr(self) -> str:
+        return f"{len(self.delays)}, longest={self.longest}"
+
+    def _require_input(self, x: Tensor) -> None:
+        neurons = len(self.delays)
+        if x.dim() < 3 or x.shape[2] != neurons or len(x) == 0:
+            raise ValueError(
+                f"Delay: input must be [T, B, {neurons}, ...] with at least one step, but has shape {list(x.shape)}"
+            )

@@ -1,0 +1,155 @@
+"""The plain definition of training events that are moved and stretched; draws depend on a key and a place in a batch.
+
+Arithmetic is in whole numbers: factors count parts of 2**-16, and so does the place of an event within its time step
+and its pixel. So all devices agree to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.dropout.reference import philox
+
+# The counter's last word: dropout's is 0 and that of images 1, so that no two draws of a key are the same.
+PLACE = 2  # of the draws of a sample: the first block moves and stretches it, the second zooms
+ENTRY_PLACE = 3  # of the draws of its stored bins
+ENTRIES = 8  # stored bins that share a block of four 32-bit numbers: 16 bits each
+ONE = 1 << 16
+MOST = 255  # events that a bin can hold
+TIME, ACROSS, DOWN = 0, 1, 2  # the axes that an event has a place on; the third word of their counters
+
+
+@dataclass(frozen=True, slots=True)
+class EventJitter:
+    """The settings of jitter: samples move by up to `shift` places and `time_shift` steps each way, and are stretched.
+
+    All moves are equally likely. Time is multiplied by a factor from 1 - `stretch` to 1 + `stretch`, all multiples of
+    2**-16 equally likely; so is the distance from the middle of the sensor by one from 1 - `zoom` to 1 + `zoom`.
+    """
+
+    shift: int = 0
+    stretch: float = 0.0
+    time_shift: int = 0
+    zoom: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.shift > 0 or self.stretch > 0 or self.time_shift > 0 or self.zoom > 0
+
+    @property
+    def reach(self) -> int:
+        """The largest distance of the factor of time from 1, in parts of 2**-16."""
+        return round(self.stretch * ONE)
+
+    @property
+    def zoom_reach(self) -> int:
+        """The largest distance of the factor of places from 1, in parts of 2**-16."""
+        return round(self.zoom * ONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What is drawn for each sample `[B]`: moves down, to the right and to later; factors in parts of 2**-16."""
+
+    down: Tensor
+    right: Tensor
+    factor: Tensor  # of time
+    later: Tensor
+    zoom: Tensor  # of places
+
+
+def draws(jitter: EventJitter, batch: int, key: Tensor, first_row: int = 0) -> Draws:
+    """Draw how each sample of a batch moves; places in the batch are counted from `first_row` on."""
+    row = torch.arange(batch, device=key.device) + first_row
+    none = torch.zeros_like(row)
+    down, right, factor, later = (word & 0x7FFFFFFF for word in philox((row, none, none, none + PLACE), key))
+    zoom = philox((row, none + 1, none, none + PLACE), key)[0] & 0x7FFFFFFF
+    return Draws(
+        down % (2 * jitter.shift + 1) - jitter.shift,
+        right % (2 * jitter.shift + 1) - jitter.shift,
+        ONE + factor % (2 * jitter.reach + 1) - jitter.reach,
+        later % (2 * jitter.time_shift + 1) - jitter.time_shift,
+        ONE + zoom % (2 * jitter.zoom_reach + 1) - jitter.zoom_reach,
+    )
+
+
+def places_within(axis: int, batch: int, entries: int, key: Tensor, first_row: int = 0) -> Tensor:
+    """Draw where in its time step (or, on another axis, its pixel) each bin `[B, entries]` is, in parts of 2**-16.
+
+    Bin e takes bits of the block with counter (row, e // 8, axis, 3): of its word e % 8 // 2 the low half if e is even.
+    """
+    row = torch.arange(batch, device=key.device)[:, None] + first_row
+    block = torch.arange(-(-entries // ENTRIES), device=key.device)
+    none = torch.zeros_like(block)
+    words = philox((row, block, none + axis, none + ENTRY_PLACE), key)
+    halves = [half for word in words for half in (word & 0xFFFF, word >> 16)]
+    return torch.stack(halves, 2).flatten(1)[:, :entries]
+
+
+def jittered_counts(
+    index: Tensor,
+    count: Tensor,
+    starts: Tensor,
+    lengths: Tensor,
+    rows: Tensor,
+    steps: int,
+    shape: tuple[int, ...],
+    longest: int,
+    jitter: EventJitter,
+    key: Tensor,
+    first_row: int = 0,
+) -> Tensor:
+    """Return counts `[steps, batch, size]` in uint8 of the samples `rows`, moved and stretched; see `scatter_counts`.
+
+    A bin of step t goes to step floor((t + u) * factor) + later, with u drawn in [0, 1) for each bin, so that a longer
+    sample has no empty steps in between. Place x of the last dimension of `shape`, of width W, goes to
+    floor((x + v - W/2) * zoom + W/2) + right, with another v in [0, 1) for each bin; so does the place in the dimension
+    before it, with `down`. What leaves the time or the sensor is lost; bins that meet are added up, to at most 255.
+    """
+    batch, size, (height, width) = len(rows), torch.Size(shape).numel(), sensor(shape)
+    entry = torch.arange(longest, device=rows.device)
+    held = entry < lengths[rows, None]
+    at = torch.where(held, starts[rows, None] + entry, 0)
+    place = index[at].long()
+    drawn = draws(jitter, batch, key, first_row)
+    t, place = place // size, place % size
+    x, y, plane = place % width, place // width % height, place // (width * height)
+    if jitter.stretch:
+        t = (t * ONE + places_within(TIME, batch, longest, key, first_row)) * drawn.factor[:, None] >> 32
+    if jitter.zoom:
+        x = _zoomed(x, places_within(ACROSS, batch, longest, key, first_row), drawn.zoom, width)
+    t, x = t + drawn.later[:, None], x + drawn.right[:, None]
+    if len(shape) > 1:
+        if jitter.zoom:
+            y = _zoomed(y, places_within(DOWN, batch, longest, key, first_row), drawn.zoom, height)
+        y = y + drawn.down[:, None]
+    held = held & (t >= 0) & (t < steps) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    row = torch.arange(batch, device=rows.device)[:, None]
+    moved = (plane * height + y) * width + x
+    spare = steps * batch * size  # one more bin, for what is lost
+    target = torch.where(held, (t * batch + row) * size + moved, spare)
+    sums = torch.zeros(spare + 1, dtype=torch.int32, device=rows.device)
+    add(sums, target.flatten(), count[at].int().flatten())
+    return sums[:-1].clamp_(max=MOST).to(torch.uint8).view(steps, batch, size)
+
+
+def _zoomed(x: Tensor, within: Tensor, zoom: Tensor, width: int) -> Tensor:
+    """floor((x + within - width/2) * zoom + width/2), where `within` and `zoom [B]` count parts of 2**-16."""
+    return ((x * ONE + within - (width << 15)) * zoom[:, None] + (width << 31)) >> 32
+
+
+def sensor(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the height and the width of a sensor; a row of channels has height 1."""
+    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
+
+
+def add(sums: Tensor, at: Tensor, values: Tensor) -> None:
+    """sums[at] += values, in whole numbers: their order does not matter, so PyTorch need not sort them first."""
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(False)
+    try:
+        sums.scatter_add_(0, at, values)
+    finally:
+        torch.use_deterministic_algorithms(strict, warn_only=warns)

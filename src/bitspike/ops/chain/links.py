@@ -1,0 +1,132 @@
+"""The synapses of a chain: their products forward, and the gradients of spikes, weights and biases backward.
+
+Spikes reach a synapse as bits. Behind a spike filter (a delay, or dropout on spikes) they come as rows of real numbers
+in float16, and products are those of the GPU's own library; an input of event counts takes that way too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.chain.side_stream import SideStream
+from bitspike.ops.delay import triton as delay
+from bitspike.ops.delay.triton import SpikeFilter
+from bitspike.ops.launch import STORED
+from bitspike.ops.product import matmul
+from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
+from bitspike.ops.product.triton import Weights, fold, product, source_grad, weight_grad
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A synapse with its latent weight `[N, C, k, k]`, a bias if it is dense, and the filter of spikes before it."""
+
+    synapse: Synapse
+    weight: Tensor
+    bias: Tensor | None = None
+    clip: float | None = None
+    spike_filter: SpikeFilter | None = None
+
+    @property
+    def real(self) -> bool:
+        """Whether the raw current is real numbers, not whole ones."""
+        return self.spike_filter is not None and (self.spike_filter.soft or self.spike_filter.dropout > 0)
+
+    @property
+    def learns_delays(self) -> bool:
+        """Whether the delays of the filter get a gradient."""
+        found = self.spike_filter
+        return found is not None and found.delays is not None and found.delays.requires_grad
+
+
+class LinkGrads(NamedTuple):
+    """The gradients of a link's parameters."""
+
+    weight: Tensor | None = None
+    bias: Tensor | None = None
+    delays: Tensor | None = None
+
+
+def prepared(link: Link, *, entry: bool) -> Weights | Tensor:
+    """Return the signs as products take them; a matrix `[N padded, K padded]` if they take rows."""
+    filtered = link.spike_filter is not None
+    if filtered or (entry and matmul.takes(link.synapse)):
+        kind = delay.ROWS if filtered else torch.bfloat16
+        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind)
+    return fold(link.weight, link.synapse, counts=entry)
+
+
+def entry_rows(link: Link, counts: Tensor, wide: int) -> Tensor:
+    """Return event counts `[T, B, ...]` after the link's filter as rows `[T * B, wide]`."""
+    if link.spike_filter is None:
+        return matmul.rows(counts, wide)
+    return delay.rows(counts.flatten(2), link.spike_filter, wide)
+
+
+def raw_current(link: Link, source: Tensor, folded: Weights | Tensor, grid: Grid) -> Tensor:
+    """Return a layer's raw current `[rows, height, width, stride]`; whole numbers are in 16 bits where that fits."""
+    if isinstance(folded, Tensor):
+        return matmul.product(source, folded)
+    rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
+    fits = source.dtype != torch.uint8 and link.synapse.bound < 2**15
+    out = torch.empty(
+        rows, grid.height, grid.width, grid.stride, dtype=torch.int16 if fits else torch.float32, device=source.device
+    )
+    return product(source.view(rows, -1), folded, link.synapse, out)
+
+
+def last_current(link: Link, source: Tensor, folded: Weights | Tensor, *, padding: bool = False) -> Tensor:
+    """Return the last layer's current `[T * B, N]` float32, with its bias; `padding` may leave zeros behind rows."""
+    if isinstance(folded, Tensor):
+        whole = matmul.product(source, folded)
+        out = whole if padding else whole[:, : link.synapse.channels]
+        return out if link.bias is None else out + link.bias
+    rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
+    out = torch.empty(rows, link.synapse.channels, dtype=torch.float32, device=source.device)
+    return product(source.view(rows, -1), folded, link.synapse, out, bias=link.bias, divide=link.synapse.pool > 1)
+
+
+def through_link(
+    link: Link | None, grad: Tensor, source: Tensor, folded: Weights | Tensor, side: SideStream, *, last: bool
+) -> tuple[Tensor, LinkGrads]:
+    """Return the gradient `[rows, neurons]` bfloat16 of the bits or rows before a link, and those of its parameters.
+
+    The gradient of the weight is not waited for on the way down.
+    """
+    if link is None:
+        raise ValueError("run_chain: only the first link may be left out")
+    sums = last and link.bias is not None  # other biases are added, and their gradients summed, with the neurons
+    grad = grad.view(-1, grad.shape[-1])
+    if isinstance(folded, Tensor):
+        of_bias = grad.sum(0) if sums else None
+        grad = grad.to(STORED)
+        with side.queue(grad, source):
+            of_weight = matmul.weight_grad(grad, source, link.weight, link.clip)
+        return matmul.source_grad(grad, folded), LinkGrads(of_weight, of_bias)
+    scale = 1.0 / link.synapse.pool**2
+    with side.queue(grad, source):
+        of_weight, of_bias = weight_grad(grad, source, link.weight, link.synapse, scale, link.clip, bias=sums)
+    out = torch.empty(source.shape[0], link.synapse.source.neurons, dtype=STORED, device=grad.device)
+    return source_grad(grad, folded, link.synapse, scale, out), LinkGrads(of_weight, of_bias)
+
+
+def through_entry(
+    link: Link, grad: Tensor, counts: Tensor, rows: Tensor, folded: Weights | Tensor, *, last: bool
+) -> LinkGrads:
+    """Return the gradients of the first link's parameters; event counts get none. `rows` is what its product took."""
+    of_bias = grad.sum(0) if last and link.bias is not None else None
+    if not isinstance(folded, Tensor):
+        source = rows.view(rows.shape[0] * rows.shape[1], -1)
+        scale = 1.0 / link.synapse.pool**2
+        return LinkGrads(weight_grad(grad, source, link.weight, link.synapse, scale, link.clip)[0], of_bias)
+    of_weight, of_delays = matmul.weight_grad(grad, rows, link.weight, link.clip), None
+    if link.learns_delays and link.spike_filter is not None:
+        of_rows = matmul.source_grad(grad.to(STORED), folded)
+        _, of_delays = delay.filter_backward(
+            of_rows, counts.flatten(2), link.spike_filter, of_rows.shape[-1], of_x=False, of_delays=True
+        )
+    return LinkGrads(of_weight, of_bias, of_delays)

@@ -1,0 +1,52 @@
+"""The op `leaky`: it runs in the kernels of `lif`, with a threshold that no membrane reaches."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bitspike.ops.lif import Backend, LIFOutput, LIFState, lif
+
+NEVER = 1e30  # a threshold that no membrane reaches, and that float32 holds
+
+
+def leaky(
+    current: Tensor,
+    *,
+    beta: float | Tensor,
+    steps: int | None = None,
+    state: LIFState | None = None,
+    backend: Backend = "auto",
+) -> LIFOutput:
+    """u[t] = beta*u[t-1] + I[t]: a membrane that neither fires nor resets; `spikes` are all zero.
+
+    `current` is `[T, B, ...]`, or with `steps=T` one step `[B, ...]` that is fed T times. `state`, from an earlier
+    call's output, continues it exactly. No gradient passes through the spikes.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops.readout import leaky
+        >>> out = leaky(torch.ones(4, 1, 1), beta=0.5)
+        >>> out.membrane.flatten().tolist()
+        [1.0, 1.5, 1.75, 1.875]
+        >>> out.spikes.sum().item()
+        0.0
+    """
+    if isinstance(state, LIFState) and isinstance(state.membrane, Tensor):
+        state = LIFState(state.membrane, torch.zeros_like(state.membrane))  # a spike before would reset it
+    # So far from its center, every surrogate's gradient is 0 in float32.
+    return lif(current, beta=beta, theta=NEVER, slope=1.0, steps=steps, state=state, backend=backend)
+
+
+def leaky_scores(membrane: Tensor, beta: float | Tensor) -> Tensor:
+    """mean over time of (1 - beta) * u, for a membrane `[T, B, C]`: `[B, C]`.
+
+    With a constant current I, (1 - beta) * u tends to I whatever the decay.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops.readout import leaky_scores
+        >>> leaky_scores(torch.tensor([[[1.0]], [[1.5]]]), beta=0.5).item()
+        0.625
+    """
+    return membrane.mean(0) * (1 - beta)

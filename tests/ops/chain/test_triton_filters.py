@@ -1,0 +1,297 @@
+"""Fused networks with delays, dropout on spikes, norms of dense layers and decays of each neuron, against the modules.
+
+In Triton's interpreter delayed spikes are float32 numbers, and everything equals the modules to rounding. A GPU rounds
+soft delays to float16 before the product: there the modules' delays are rounded in the same way.
+"""
+
+import pytest
+import torch
+
+import bitspike
+from bitspike.nn import DecayRange
+from bitspike.nn.dropout import set_dropout_key
+from bitspike.nn.fast import triton as fused
+from bitspike.nn.fast.refusal import refused_network
+
+pytest.importorskip("triton")
+from helpers.kernels import CLOSE, DEVICE, GPU, off, rand
+
+pytestmark = pytest.mark.usefixtures("poisoned")
+
+# Of spikes that may differ: where a membrane is within rounding of theta, or a delayed spike within float32's rounding
+# of the middle between two float16 numbers.
+FLIPS = 1e-3 if GPU else 0.0
+NEAR = 3 * CLOSE  # of delays: a difference of two larger sums
+
+BEST = {
+    "delays": 5,
+    "spike_dropout": 0.4,
+    "dense_norm": True,
+    "beta": [DecayRange(0.6, 0.97), DecayRange(0.6, 0.97), 0.95],
+    "surrogate": "arctan",
+    "slope": 1.5,
+    "readout": "membrane",
+}
+DENSE = "14-40-36-5"
+CASES = {
+    "all of it": (DENSE, "counts", BEST),
+    "delays": (DENSE, "counts", {"delays": 5, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "delays of one step": (DENSE, "counts", {"delays": 1, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "delays, dropout on currents": (
+        DENSE,
+        "counts",
+        {"delays": 12, "dropout": 0.2, "spike_dropout": [0.5, 0.0], "theta": [3.0, 2.0, 2.0], "slope": 0.3},
+    ),
+    "dropout on spikes": (DENSE, "counts", {"spike_dropout": 0.5, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "dropout on spikes, static": (DENSE, "image", {"spike_dropout": 0.5, "theta": 1.0, "slope": 0.3, "steps": 9}),
+    "norms": (DENSE, "counts", {"dense_norm": True, "slope": 1.5}),
+    "norms, real sequence": (DENSE, "sequence", {**BEST, "spike_dropout": 0.0}),
+    "decays": (DENSE, "counts", {"beta": DecayRange(0.5, 0.99), "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "decays, static": (DENSE, "image", {"beta": DecayRange(0.5, 0.99), "slope": 0.3, "steps": 9}),
+    "learnt decays": (DENSE, "counts", {"beta": 0.8, "learn_beta": True, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "one layer": ("14Dense5", "counts", {"delays": 5, "dense_norm": True, "readout": "membrane"}),
+    "a learnt decay of a convolution": (
+        "3Conv3-27Dense40Dense5",
+        "image counts",
+        {"learn_beta": True, "beta": 0.8, "theta": [3.0, 2.0, 2.0], "slope": 0.3},
+    ),
+}
+
+
+def network(notation, shape, **settings):
+    """A network with weights, norms and biases that are not at their start; the key of its dropout is set."""
+    net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(3), **settings).to(DEVICE)
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if "norm" in name or "bias" in name:
+                p.add_(rand(*p.shape, seed=4) * 0.3)
+            if "delays" in name:
+                p.copy_(rand(*p.shape, seed=7) * settings["delays"])
+    for layer in net.layers:
+        if layer.delay is not None:
+            layer.delay.width.fill_(0.8)
+    set_dropout_key(net, torch.tensor(987654321987, device=DEVICE))
+    return net
+
+
+# On a GPU, other cases than these repeat what they cover, and each takes seconds to compile.
+TELLING = ("all of it", "delays, dropout on currents", "norms, real sequence", "dropout on spikes, static")
+COMPILED = pytest.mark.slow if GPU else ()
+
+
+def plainly(net, kind="counts"):
+    """The network with the definitions of its parts, and delays that are rounded where the fused ones are."""
+    for i, layer in enumerate(net.layers):
+        layer.lif.backend = "reference"
+        if layer.delay is not None:
+            layer.delay.backend = "reference"
+            if GPU and (i or kind != "sequence"):  # modules compute a first layer on real numbers
+                layer.delay.register_forward_hook(_rounded)
+    return net
+
+
+def _rounded(delay, args, out):
+    return out.half().float() if delay.training else out
+
+
+def batch(kind, size=3, seed=5):
+    if kind == "image":
+        return rand(size, 14, seed=seed) * 2 - 0.5
+    if kind == "image counts":
+        return (rand(11, size, 2, 5, 5, seed=seed) * 2.3).floor().to(torch.uint8)
+    x = rand(11, size, 14, seed=seed)
+    return (x * 2.3).floor().to(torch.uint8) if kind == "counts" else x * 2 - 0.7
+
+
+def outputs(net, x, *, recompute=False):
+    assert refused_network(list(net.layers), x) is None
+    return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)
+
+
+def both(case):
+    notation, kind, settings = CASES[case]
+    shape = (2, 5, 5) if kind == "image counts" else (14,)
+    return network(notation, shape, **settings), plainly(network(notation, shape, **settings), kind), kind
+
+
+def close_spikes(a, b):
+    assert (a != b).float().mean() <= FLIPS
+
+
+def compare(net, plain, x, *, recompute=False):
+    """The same spikes, membranes and buffers; return both outputs."""
+    out, hidden = outputs(net, x, recompute=recompute)
+    wanted = plain.run(x)
+    for got, layer in zip(hidden.spikes(), wanted[:-1], strict=True):
+        assert 0 < layer.spikes.mean() < 1
+        close_spikes(got, layer.spikes)
+    close_spikes(out.spikes, wanted[-1].spikes)
+    if FLIPS:
+        assert off(out.membrane, wanted[-1].membrane) < 2e-2
+    else:
+        torch.testing.assert_close(out.membrane, wanted[-1].membrane, rtol=1e-5, atol=1e-5)
+    for (name, p), q in zip(net.named_buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3 if FLIPS else 1e-5, atol=1e-3 if FLIPS else 1e-6, msg=name)
+    return out, wanted[-1]
+
+
+def ways():
+    for case in CASES:
+        yield pytest.param(case, 3, False, marks=() if case in TELLING else COMPILED)
+        again = case in ("all of it", "dropout on spikes, static")
+        yield pytest.param(case, 1, False, marks=() if case == "all of it" else pytest.mark.slow)
+        yield pytest.param(case, 3, True, marks=() if again else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("case", "size", "recompute"), list(ways()))
+def test_training_is_that_of_the_modules(case, size, recompute):
+    net, plain, kind = both(case)
+    out, wanted = compare(net, plain, batch(kind, size), recompute=recompute)
+    membrane = net.readout == "membrane"
+    towards = rand(*out.spikes.shape, seed=6) - 0.5
+    for each in (out, wanted):
+        ((each.membrane if membrane else each.spikes) * towards).sum().backward()
+    for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
+        assert (p.grad is None) == (q.grad is None), name
+        if q.grad is not None:
+            assert off(p.grad, q.grad) < (NEAR if "delays" in name or "beta" in name else 2 * CLOSE), name
+            assert torch.equal(p, q), name  # delays are clamped alike
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPU, reason="needs a CUDA device")
+@pytest.mark.parametrize("width", [12.5, 0.3])
+def test_a_wide_network_trains_as_the_modules_with_rounded_delays(width):
+    """Emulated on a CPU: 2e-5 and 2e-3 of the two layers' spikes differ, and the cosine of gradients is 0.9996."""
+    settings = {**BEST, "delays": 25}
+    net, plain = (network("140-256-256-20", (140,), **settings) for _ in range(2))
+    plainly(plain)
+    for each in (net, plain):
+        for layer in each.layers:
+            layer.delay.width.fill_(width)
+    x = (rand(100, 32, 140, seed=5) * 2.3).floor().to(torch.uint8)
+    out, hidden = outputs(net, x)
+    wanted = plain.run(x)
+    for got, layer, differ in zip(hidden.spikes(), wanted, (3e-4, 1e-2), strict=False):
+        assert (got != layer.spikes).float().mean() <= differ
+    towards = rand(32, 20, seed=6) - 0.5
+    for each, output in ((net, out), (plain, wanted[-1])):
+        (each.output_scores(output) * towards).sum().backward()
+    for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
+        assert torch.cosine_similarity(p.grad.flatten(), q.grad.flatten(), 0) > 0.995, name
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in TELLING else COMPILED) for case in CASES])
+def test_evaluation_is_that_of_the_modules(case):
+    net, plain, kind = both(case)
+    for each in (net, plain):
+        each.eval()
+        for name, buffer in each.named_buffers():
+            if "running_var" in name:
+                buffer.fill_(4.0)
+            if "running_mean" in name:
+                buffer.fill_(0.25)
+    with torch.no_grad():
+        x = batch(kind)
+        out, hidden = outputs(net, x)
+        wanted = plain.run(x)
+    for got, layer in zip(hidden.spikes(), wanted[:-1], strict=True):
+        assert torch.equal(got, layer.spikes)
+    assert torch.equal(out.spikes, wanted[-1].spikes)
+    torch.testing.assert_close(out.membrane, wanted[-1].membrane, rtol=1e-5, atol=1e-5)
+
+
+def test_statistics_are_measured_again_with_rounded_delays():
+    net, plain, kind = both("all of it")
+    for each in (net, plain):
+        each.eval()
+        for layer in each.layers:
+            layer.norm.train()
+    with torch.no_grad():
+        compare(net, plain, batch(kind))
+
+
+def test_delays_outside_of_their_range_are_clamped():
+    net, plain, kind = both("delays")
+    for each in (net, plain):
+        with torch.no_grad():
+            each.layers[1].delay.delays[:2] = torch.tensor([-1.0, 7.5])
+    compare(net, plain, batch(kind))
+    assert net.layers[1].delay.delays[:2].tolist() == [0.0, 5.0]
+
+
+def test_a_width_is_read_anew_at_every_call_and_must_wait_for_backward():
+    net, plain, kind = both("delays")
+    x = batch(kind)
+    for width in (3.0, 0.3, 0.01):
+        for each in (net, plain):
+            for layer in each.layers:
+                layer.delay.width.fill_(width)
+        compare(net, plain, x)
+    out, _ = outputs(net, x)
+    net.layers[1].delay.width.fill_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.spikes.sum().backward()
+
+
+def test_delays_without_gradient_get_none():
+    net, plain, kind = both("all of it")
+    for each in (net, plain):
+        for layer in each.layers:
+            layer.delay.delays.requires_grad_(False)
+    out, wanted = compare(net, plain, batch(kind))
+    towards = rand(*out.spikes.shape, seed=6) - 0.5
+    for each in (out, wanted):
+        (each.membrane * towards).sum().backward()
+    for (name, p), q in zip(net.named_parameters(), plain.parameters(), strict=True):
+        assert (p.grad is None) == ("delays" in name)
+        if p.grad is not None:
+            assert off(p.grad, q.grad) < 2 * CLOSE, name
+
+
+@pytest.mark.parametrize(
+    ("notation", "shape", "settings", "reason"),
+    [
+        ("2Conv3-18Dense5", (2, 5, 5), {"delays": 3}, "layer 1 has delays or dropout on spikes before a convolution"),
+        ("2Conv3-18Dense5", (2, 5, 5), {"spike_dropout": 0.5}, "layer 2 has delays or dropout on spikes behind a conv"),
+        ("14-20-5", (14,), {"delays": 64}, "layer 1 has delays of up to 64 steps, more than the 63"),
+        ("14-20-5", (14,), {"spike_dropout": 0.9975}, "layer 2 drops 0.9975 of its spikes: counts of those that stay"),
+        ("14-20-5", (14,), {"recurrent": True}, "layer 1 has recurrent neurons: a step needs the spikes of all"),
+    ],
+)
+def test_what_is_not_fused_says_why(notation, shape, settings, reason):
+    net = bitspike.build(notation, shape, **settings).to(DEVICE)
+    assert reason in net.unfused(torch.ones(4, 2, *shape, dtype=torch.uint8, device=DEVICE))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda layer: layer.delay.eval(), "delays in evaluation mode, and gradients are on"),
+        (lambda layer: setattr(layer.delay, "backend", "torch"), "backend 'torch' of its delays"),
+        (lambda layer: layer.delay.register_forward_hook(lambda *a: None), "a Delay with hooks of its own"),
+        (lambda layer: layer.spike_dropout.register_forward_hook(lambda *a: None), "a Dropout with hooks of its own"),
+        (lambda layer: layer.delay.double(), "has delays with delays of torch.float64"),
+        (lambda layer: layer.norm.double(), "has a batch norm with a weight of torch.float64"),
+        (
+            lambda layer: setattr(layer, "norm", bitspike.nn.SharedBatchNorm2d(36).to(DEVICE)),
+            "has a SharedBatchNorm2d behind a BinaryLinear",
+        ),
+    ],
+)
+def test_changed_layers_are_not_fused(change, reason):
+    net, _, kind = both("all of it")
+    assert net.unfused(batch(kind)) is None
+    change(net.layers[1])
+    assert reason in net.unfused(batch(kind))
+
+
+def test_a_bias_before_a_batch_norm_is_not_fused():
+    net, _, kind = both("norms")
+    net.layers[0].synapse = bitspike.BinaryLinear(14, 40).to(DEVICE)
+    assert "has a bias before its batch norm" in net.unfused(batch(kind))
+
+
+def test_learnt_decays_behind_real_inputs_are_not_fused():
+    net, _, _ = both("learnt decays")
+    assert "learnt decays and an input of real numbers" in net.unfused(batch("sequence"))
