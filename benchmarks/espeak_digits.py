@@ -1,7 +1,7 @@
 """Digits that espeak-ng speaks, in English and German: are their spikes like SHD's, and does a network know them?
 
-    python benchmarks/espeak_digits.py --shd                  # spikes a digit, and their spread, against SHD's test set
-    python benchmarks/espeak_digits.py --run RUN              # accuracy by language, voice and speed
+    python benchmarks/espeak_digits.py --shd          # are there as many spikes, and where, as in SHD's training set?
+    python benchmarks/espeak_digits.py --run RUN      # accuracy by language, voice and speed
     python benchmarks/espeak_digits.py --run RUN --shd --json FILE
 
 Needs espeak-ng (`apt-get install espeak-ng`); `--shd` needs the data set. The synthetic voices are in no training set.
@@ -107,13 +107,13 @@ def spread(events: Events) -> dict[int, dict[str, Any]]:
 
 
 def like_shd(ours: Events) -> dict[str, Any]:
-    """Compare the spikes with those of SHD's test set, digit by digit."""
+    """Compare the spikes with those of SHD's training set, digit by digit."""
     from bitspike.data.locate import locate
     from bitspike.data.shd import read_shd, read_shd_compact
 
     found = locate("shd")
-    test = found.train_and_test()[1]
-    mine, theirs = spread(ours), spread((read_shd_compact if test.suffix == ".xz" else read_shd)(test))
+    train, _ = found.train_and_test()  # the test set chooses nothing
+    mine, theirs = spread(ours), spread((read_shd_compact if train.suffix == ".xz" else read_shd)(train))
     rows = {}
     for label, own in mine.items():
         other = theirs[label]

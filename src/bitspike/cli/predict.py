@@ -64,25 +64,19 @@ def _end(network: SpeechNetwork) -> float:
 
 def _line(prediction: Prediction) -> str:
     """Return the answer with its confidence, and the next best."""
-    from bitspike.experiments.speech import class_name
-
     if prediction.label is None:
         return "no answer: no output fired, or all alike"
-    classes = len(prediction.confidence)
-    first, *others = sorted(range(classes), key=lambda label: -prediction.confidence[label])
-    shown = [f"{class_name(label, classes)} {prediction.confidence[label]:.1%}" for label in (first, *others[:2])]
-    return f"{shown[0]}   then {', '.join(shown[1:])}" if others else shown[0]
+    best = sorted(prediction.confidence.items(), key=lambda pair: -pair[1])[:3]
+    first, *others = (f"{name} {sure:.1%}" for name, sure in best)
+    return f"{first}   then {', '.join(others)}" if others else first
 
 
 def _plain(prediction: Prediction) -> dict[str, Any]:
-    from bitspike.experiments.speech import class_name
-
-    classes = len(prediction.confidence)
     return {
         "file": prediction.name,
         "label": prediction.label,
         "answer": prediction.answer,
-        "confidence": {class_name(label, classes): value for label, value in enumerate(prediction.confidence)},
+        "confidence": prediction.confidence,
         "spikes": {name: int(spikes.sum()) for name, spikes in prediction.layers.items()},
         "missed": round(prediction.missed, 4),
     }
@@ -90,16 +84,14 @@ def _plain(prediction: Prediction) -> dict[str, Any]:
 
 def _draw(network: SpeechNetwork, heard: Heard, found: list[Prediction], path: Path) -> None:
     from bitspike.analysis.speech_figure import HeardSpikes, draw_speech
-    from bitspike.experiments.speech import class_name
 
     offsets = heard.events.offsets
     panels = []
     for i, each in enumerate(found):
         here = slice(int(offsets[i]), int(offsets[i + 1]))
-        sure = "" if each.label is None else f" ({each.confidence[each.label]:.0%})"
+        sure = "" if each.label is None else f" ({each.confidence[each.answer]:.0%})"
         title = f"{Path(each.name).name}: {each.answer}{sure}"
         spikes = heard.events.t[here] / 1000, heard.events.x[here]
         steps = network.binning.steps * network.binning.bin_us / 1000
         panels.append(HeardSpikes(title, *spikes, each.layers, each.membrane, each.label, steps))
-    classes = len(found[0].confidence)
-    draw_speech(panels, [class_name(label, classes) for label in range(classes)], path)
+    draw_speech(panels, list(found[0].confidence), path)

@@ -19,8 +19,6 @@ from bitspike.data.speech.spike_files import DIGITS, UNITS, as_events, read_spik
 from bitspike.data.speech.wav import read_wav
 from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.experiments.schema import Experiment
-from bitspike.nn import SpikingNetwork
-from bitspike.ops import LIFOutput
 from bitspike.train.numerics import as_input, cast, reproducible
 
 SPIKE_FILES = (".npz", ".h5")
@@ -39,12 +37,13 @@ class Heard:
 class Prediction:
     """What a network says of one recording: the `confidence` of each class, and the spikes of each layer `[T, ...]`.
 
-    `label` is None if no output fired. `missed` is the share of spikes that come too late for the network's steps.
+    The confidence is the softmax of the network's scores, scaled as in training with cross entropy. `label` is None if
+    all scores are the same. `missed` is the share of spikes that come too late for the network's steps.
     """
 
     name: str
     label: int | None
-    confidence: list[float]
+    confidence: dict[str, float]
     missed: float
     layers: dict[str, Tensor]
     membrane: Tensor  # of the output
@@ -52,18 +51,12 @@ class Prediction:
     @property
     def answer(self) -> str:
         """The class in words."""
-        return "no answer" if self.label is None else class_name(self.label, len(self.confidence))
+        return "no answer" if self.label is None else list(self.confidence)[self.label]
 
 
-def class_name(label: int, classes: int) -> str:
-    """Return the digit, if the classes are those of SHD; else the label."""
-    return DIGITS[label] if classes == len(DIGITS) else f"class {label}"
-
-
-def class_scores(net: SpikingNetwork, x: Tensor) -> Tensor:
-    """Return the scores `[B, classes]` of a batch; the class with the largest is the network's answer."""
-    output: LIFOutput = net(x)
-    return output.spikes.sum(0)
+def class_names(data: DataConfig, classes: int) -> list[str]:
+    """Return the digits for SHD; else the labels."""
+    return list(DIGITS[:classes]) if data.name == "shd" else [f"class {label}" for label in range(classes)]
 
 
 def hear(files: Sequence[Path], *, seed: int = 0, trim: bool = True, progress: Progress = silent) -> Heard:
@@ -117,14 +110,16 @@ class SpeechNetwork:
             for row, name in enumerate(heard.names):
                 x = as_input(frames.batch(torch.tensor([row], device=self.device))[0], dtype)
                 with self.net.record() as layers:
-                    scores = class_scores(self.net, x)[0].float().cpu()
+                    scores = self.net.scores(x)[0].float().cpu()
                 late = heard.events.t[offsets[row] : offsets[row + 1]] >= self.binning.end_us
                 missed = float(late.mean()) if len(late) else 0.0
                 spikes = {layer: output.spikes[:, 0].float().cpu() for layer, output in layers.items()}
                 *_, output = layers.values()
                 membrane = (output.spikes if output.membrane is None else output.membrane)[:, 0].float().cpu()
                 label = None if bool((scores == scores[0]).all()) else int(scores.argmax())
-                found.append(Prediction(name, label, scores.softmax(0).tolist(), missed, spikes, membrane))
+                confidence = (self.spec.train.logit_scale * scores).softmax(0)  # as cross entropy trains it
+                by_class = dict(zip(class_names(self.spec.data, len(scores)), confidence.tolist(), strict=True))
+                found.append(Prediction(name, label, by_class, missed, spikes, membrane))
         return found
 
 

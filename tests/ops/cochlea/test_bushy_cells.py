@@ -113,3 +113,10 @@ def test_units_and_time_may_be_split():
     assert torch.equal(whole[6:], bushy_cells(p[6:], RATE, 4, first_unit=6))
     assert torch.equal(whole[:, :100], bushy_cells(p[:, :100], RATE, 4))
     assert BUSHY_CELLS.per_step(RATE)[0] == REFRACTORY
+
+
+def test_the_constants_are_lauschers():
+    refractory, membrane, synapse, weight = BUSHY_CELLS.per_step(RATE)
+    assert (BUSHY_CELLS.fibres, refractory) == (40, REFRACTORY)
+    assert (membrane, synapse) == (math.exp(-1 / 24), math.exp(-1 / 12))
+    assert weight == pytest.approx(13e3 / 40 / RATE)

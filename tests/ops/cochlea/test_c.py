@@ -17,7 +17,7 @@ def test_the_membrane(samples):
     ours, defined = c.FilteredSound(sound).velocity(slice(None)), membrane.velocity(sound)
     assert ours.shape == defined.shape
     largest = defined.abs().amax(1)
-    assert ((ours - defined).abs().amax(1) / largest).max() < 2e-7
+    assert ((ours - defined).abs().amax(1) / largest).max() < 1e-7
 
 
 def test_some_units_of_the_membrane():

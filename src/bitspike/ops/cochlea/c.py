@@ -24,8 +24,8 @@ declare("cochlea_hair_cells", POINTER, COUNT, COUNT, NUMBER, POINTER, POINTER, r
 declare("cochlea_bushy_cells", POINTER, COUNT, COUNT, COUNT, NUMBER, POINTER, POINTER)
 
 NEAR = 8  # knots around a frequency, of membrane.c
-SPACING, BEND = 0.008, 100.0  # knots are at BEND * sinh(SPACING * i) Hz: evenly spaced below BEND, then in proportion
-NEGLIGIBLE = 1e-9  # of a unit's largest response
+SPACING, BEND = 0.007, 70.0  # knots are at BEND * sinh(SPACING * i) Hz: evenly spaced below BEND, then in proportion
+NEGLIGIBLE = 1e-9  # of a unit's largest response; knots end later, as they lack the entrance
 
 
 def _doubles(*names: str) -> tuple[tuple[str, type], ...]:
@@ -65,7 +65,7 @@ def _knots(model: Membrane) -> tuple[Tensor, Tensor]:
     constants, places = _Constants(*(getattr(model, name) for name in names)), model.places()
     out = torch.empty(model.units, many, dtype=torch.complex128)
     where = (places.data_ptr(), model.units, omega.data_ptr(), many)
-    how = (NEGLIGIBLE / 10, torch.get_num_threads(), out.data_ptr())
+    how = (NEGLIGIBLE / 1000, torch.get_num_threads(), out.data_ptr())
     succeed("cochlea_knots", kernels().cochlea_knots(ctypes.byref(constants), *where, *how))
     return out, omega
 
@@ -92,7 +92,7 @@ class FilteredSound:
         self._knots, at = _knots(model)
         self._sound = spectrum(sound) * 2 * omega * entrance(omega, model)
         self._first, self._weights = _weights(omega, len(at))
-        size = self._knots.real + torch.log(at)
+        size = self._knots.real + torch.log(at * entrance(at, model).abs())
         heard = size > size.amax(1, keepdim=True) + math.log(NEGLIGIBLE)
         ends = at[(heard * torch.arange(len(at))).argmax(1)]
         silent = (self._sound.abs() > 0).nonzero()

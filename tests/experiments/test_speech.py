@@ -1,0 +1,67 @@
+"""What a run's network says of spikes, for every readout."""
+
+import numpy as np
+import pytest
+import torch
+
+from bitspike.data import Spikes
+from bitspike.data.config import DataConfig
+from bitspike.data.speech.spike_files import DIGITS, as_events
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.runs import train_run
+from bitspike.experiments.schema import read_experiment
+from bitspike.experiments.speech import Heard, SpeechNetwork, class_names, joined
+from helpers.spoken import words, write_words
+
+
+def made(folder, *, epochs=8, **net):
+    settings = [f"net.{name}={value}" for name, value in net.items()]
+    spec = read_experiment(write_words(folder), [f"train.epochs={epochs}", *settings])
+    train_run(spec, folder / "run", RunOptions())
+    return SpeechNetwork(folder / "run")
+
+
+def samples(*indices):
+    """Some of the samples that the network was trained on."""
+    all_ = words(2)
+    cut = [slice(all_.offsets[i], all_.offsets[i + 1]) for i in indices]
+    return as_events([Spikes(all_.t[each], all_.x[each], 0.3) for each in cut])
+
+
+@pytest.mark.parametrize("net", [{}, {"readout": "membrane"}, {"delays": 3}])
+def test_the_scores_of_every_network(workplace, net):
+    network = made(workplace, **net)
+    found = network.predict(Heard(["a", "b"], samples(0, 3), []))
+    frames = torch.zeros(30, 2, 35)
+    events = samples(0, 3)
+    sample = np.repeat([0, 1], np.diff(events.offsets))
+    np.add.at(frames.numpy(), (events.t // 10_000, sample, events.x // 20), 1)
+    scores = network.net.scores(frames)
+    for row, each in enumerate(found):
+        assert each.label == int(scores[row].argmax())
+        assert list(each.confidence.values()) == pytest.approx((10 * scores[row]).softmax(0).tolist(), abs=1e-5)
+        assert [spikes.shape for spikes in each.layers.values()] == [(30, 8), (30, 2)]
+        assert each.missed == 0
+        assert each.answer == f"class {each.label}"
+
+
+def test_silence_has_no_answer_and_late_spikes_are_missed(workplace):
+    network = made(workplace, epochs=1)  # its biases do not make it fire yet
+    silent = Spikes(np.zeros(0, np.int64), np.zeros(0, np.uint16), 0.3)
+    late = Spikes(np.array([0, 299_999, 300_000, 400_000]), np.zeros(4, np.uint16), 0.5)
+    nothing, half = network.predict(Heard(["silent", "late"], as_events([silent, late]), []))
+    assert (nothing.label, nothing.answer, nothing.missed) == (None, "no answer", 0)
+    assert list(nothing.confidence.values()) == [0.5, 0.5]
+    assert half.missed == 0.5
+
+
+def test_several_sets_of_spikes_are_joined():
+    whole = joined([samples(0), samples(1, 2)])
+    expected = samples(0, 1, 2)
+    assert np.array_equal(whole.t, expected.t)
+    assert np.array_equal(whole.offsets, expected.offsets)
+
+
+def test_names_of_classes():
+    assert class_names(DataConfig(name="shd"), 20) == list(DIGITS)
+    assert class_names(DataConfig(name="nmnist-small"), 3) == ["class 0", "class 1", "class 2"]
