@@ -14,7 +14,7 @@ come and writes the rows that the next product takes; the backward scan filters 
 import triton
 import triton.language as tl
 
-from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _store_halves, _taps
+from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
@@ -58,14 +58,12 @@ def _scan_fwd_kernel(
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
     SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
-    TAPS: tl.constexpr, SOFT: tl.constexpr, HALVES: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
-    BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, SOFT: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps.
 
     PER_STEP: the batch norm has numbers for each step. With TAPS, rows[t] are the spikes after dropout (OUT_DROP),
-    delayed: SOFT, or by whole steps, in HALVES (`_store_halves`). LEARN keeps before[t] = u[t-1], which the gradient
-    of beta needs.
+    delayed: SOFT, or by whole steps. LEARN keeps before[t] = u[t-1], which the gradient of beta needs.
     """
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
     lane = tl.arange(0, 32)[None, :]
@@ -134,9 +132,7 @@ def _scan_fwd_kernel(
                     row = tl.where(((history >> delay) & 1) != 0, out_keep, 0.0)
                 else:
                     row = tl.where(sent, out_keep, 0.0)
-                step = total * HALVES
-                first = i + b * (NEURONS * (HALVES - 1))
-                _store_halves(rows + t * step + k * step, first, row, inside & (t + k < T), NEURONS, HALVES)
+                tl.store((rows + t * total + k * total) + i, row.to(rows.dtype.element_ty), mask=inside & (t + k < T))
         near, far, means, scales = far, farther, next_means, next_scales
 
 
