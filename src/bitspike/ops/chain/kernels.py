@@ -23,13 +23,10 @@ ROUNDS = tl.constexpr(_ROUNDS)
 
 @triton.jit
 def _rows(x, t, T, i, real, total):
-    """Return rows t..t+3 of `x [T, total]`; a row has one address, and its neurons have offsets of 32 bits.
-
-    Products are of t alone, here and below: the others do not change in the loop over time.
-    """
+    """Return rows t..t+3 of `x [T, total]`; a row has one address, and its neurons have offsets of 32 bits."""
     rows = ()
     for k in tl.static_range(4):
-        rows += (tl.load((x + t * total + k * total) + i, mask=real & (t + k >= 0) & (t + k < T), other=0.0),)
+        rows += (tl.load((x + (t + k) * total) + i, mask=real & (t + k >= 0) & (t + k < T), other=0.0),)
     return rows
 
 
@@ -109,19 +106,15 @@ def _scan_fwd_kernel(
                 near[k], means[k], scales[k], draws[k], shift, bias, below, keep, QUOTIENT, NORM, BIAS, DROP
             )  # fmt: skip
             if LEARN:
-                tl.store((before + t * total + k * total) + i, u.to(before.dtype.element_ty), mask=inside & (t + k < T))
+                tl.store((before + (t + k) * total) + i, u.to(before.dtype.element_ty), mask=inside & (t + k < T))
             u = (beta * u + x) - reset
             fired = u >= theta
             reset = tl.where(fired, theta, 0.0)
             packed = tl.sum(tl.where(fired, 1 << lane, 0), axis=1)
-            tl.store(
-                (bits + t * (total // 32) + k * (total // 32)) + word, packed, mask=(word * 32 < total) & (t + k < T)
-            )
+            tl.store((bits + (t + k) * (total // 32)) + word, packed, mask=(word * 32 < total) & (t + k < T))
             if SAVE:
                 s = _surrogate(u, center, slope, SURROGATE)
-                tl.store(
-                    (surrogate + t * total + k * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & (t + k < T)
-                )
+                tl.store((surrogate + (t + k) * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & (t + k < T))
             if TAPS > 0:
                 sent = fired & (out_draws[k] >= out_below) if OUT_DROP else fired
                 if SOFT:
@@ -132,7 +125,7 @@ def _scan_fwd_kernel(
                     row = tl.where(((history >> delay) & 1) != 0, out_keep, 0.0)
                 else:
                     row = tl.where(sent, out_keep, 0.0)
-                tl.store((rows + t * total + k * total) + i, row.to(rows.dtype.element_ty), mask=inside & (t + k < T))
+                tl.store((rows + (t + k) * total) + i, row.to(rows.dtype.element_ty), mask=inside & (t + k < T))
         near, far, means, scales = far, farther, next_means, next_scales
 
 
@@ -198,7 +191,7 @@ def _scan_bwd_kernel(
                 of_beta += g * befores[3 - j].to(tl.float32)
             value = tl.where(draws[3 - j] >= below, g * keep, 0.0) if DROP else g
             now = t + 3 - j
-            tl.store((out + t * total + (3 - j) * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
+            tl.store((out + now * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
             whole += value
         if OF_DELAYS:
             ramp = _four_earlier(ramp, ahead, TAPS)

@@ -94,7 +94,7 @@ def _steps(x, t, T, at, real, row):
     """Return steps t..t+3 of `x [T, row]` at the places `at`, in their stored dtype; 0 outside of time."""
     steps = ()
     for k in tl.static_range(4):
-        steps += (tl.load((x + t * row + k * row) + at, mask=real & (t + k >= 0) & (t + k < T), other=0),)
+        steps += (tl.load((x + (t + k) * row) + at, mask=real & (t + k >= 0) & (t + k < T), other=0),)
     return steps
 
 
@@ -127,9 +127,7 @@ def _soft_fwd_kernel(
             if DROP:
                 value = tl.where(draws[k] >= below, value * keep, 0.0)
             ahead = _added(ahead, taps, value, TAPS)
-            tl.store(
-                (out + t * total + k * total) + i, ahead[0].to(out.dtype.element_ty), mask=(i < total) & (t + k < T)
-            )
+            tl.store((out + (t + k) * total) + i, ahead[0].to(out.dtype.element_ty), mask=(i < total) & (t + k < T))
         near, far = far, farther
 
 
@@ -172,7 +170,7 @@ def _soft_bwd_kernel(
             f = ahead[0] * share
             now = t + 3 - j
             if OF_X:
-                tl.store((out + t * row + (3 - j) * row) + at, f.to(out.dtype.element_ty), mask=real & (now < T))
+                tl.store((out + now * row) + at, f.to(out.dtype.element_ty), mask=real & (now < T))
             if OF_DELAYS:
                 ramp = _added_ramp(ramp, taps, g, 3 - j, TAPS)
                 value = values[3 - j].to(tl.float32)
