@@ -10,7 +10,7 @@ from bitspike.data.speech.spike_files import DIGITS, as_events
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment
-from bitspike.experiments.speech import Heard, SpeechNetwork, class_names, joined
+from bitspike.experiments.speech import Heard, SpeechNetwork, class_names, from_first, joined
 from helpers.spoken import words, write_words
 
 
@@ -33,7 +33,7 @@ def test_the_scores_of_every_network(workplace, net):
     network = made(workplace, **net)
     found = network.predict(Heard(["a", "b"], samples(0, 3), []))
     frames = torch.zeros(30, 2, 35)
-    events = samples(0, 3)
+    events = from_first(samples(0, 3))  # as the reader of one's own files has them
     sample = np.repeat([0, 1], np.diff(events.offsets))
     np.add.at(frames.numpy(), (events.t // 10_000, sample, events.x // 20), 1)
     scores = network.net.scores(frames)
@@ -60,6 +60,13 @@ def test_several_sets_of_spikes_are_joined():
     expected = samples(0, 1, 2)
     assert np.array_equal(whole.t, expected.t)
     assert np.array_equal(whole.offsets, expected.offsets)
+
+
+def test_time_from_the_first_event():
+    parts = [([5, 9, 30], 3), ([], 0), ([7], 1)]
+    events = as_events([Spikes(np.array(t, dtype=np.int64), np.zeros(n, np.uint16), 0.3) for t, n in parts])
+    assert from_first(events).t.tolist() == [0, 4, 25, 0]
+    assert from_first(as_events([Spikes(np.zeros(0, np.int64), np.zeros(0, np.uint16), 0.3)])).t.tolist() == []
 
 
 def test_names_of_classes():

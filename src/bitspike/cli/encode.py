@@ -30,8 +30,8 @@ def encode(
     from bitspike.data.speech.spike_files import as_events, require_spike_file, write_spikes
     from bitspike.data.speech.wav import read_wav
 
-    require_spike_file(out)
     labels = _labels(label or [0], len(files))
+    require_spike_file(out, labels)
     rows: list[dict[str, Any]] = []
     found = []
     with bars() as begin:

@@ -34,9 +34,12 @@ def predict(
 ) -> None:
     """Say which digit is spoken in each recording, with the network's confidence."""
     tune_process()
+    from bitspike.analysis.traces import require_matplotlib
     from bitspike.experiments.assembly import pick_device
     from bitspike.experiments.speech import SpeechNetwork, hear
 
+    if figure is not None:
+        require_matplotlib()
     network = SpeechNetwork(run, pick_device(device))
     with bars() as begin:
         heard = hear(files, seed=seed, trim=trim, progress=begin)

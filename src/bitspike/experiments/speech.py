@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -90,6 +90,15 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events(t, x, None, None, np.concatenate([[0], np.cumsum(lengths)]), labels, (UNITS,))
 
 
+def from_first(events: Events) -> Events:
+    """Return the same events, with the time of each sample from its first event on."""
+    import numpy as np
+
+    lengths = np.diff(events.offsets)
+    first = np.append(events.t, 0)[events.offsets[:-1]]
+    return replace(events, t=events.t - np.repeat(first, lengths))
+
+
 class SpeechNetwork:
     """The best network of a run on spikes of 700 units; `predict` says what it hears."""
 
@@ -102,25 +111,29 @@ class SpeechNetwork:
 
     def predict(self, heard: Heard) -> list[Prediction]:
         """Return what the network says of each recording, one at a time."""
-        frames = bin_events(heard.events, self.binning).to(self.device)
-        dtype, precision = next(self.net.parameters()).dtype, self.spec.train.precision
-        offsets = heard.events.offsets
+        # The reader of one's own files lets a sample begin at its first event; that of SHD does not.
+        events = heard.events if self.spec.data.file is None else from_first(heard.events)
+        frames = bin_events(events, self.binning).to(self.device)
+        late = events.t >= self.binning.end_us
+        precision = self.spec.train.precision
         found = []
         with torch.no_grad(), reproducible(precision), cast(precision, self.device):
             for row, name in enumerate(heard.names):
-                x = as_input(frames.batch(torch.tensor([row], device=self.device))[0], dtype)
-                with self.net.record() as layers:
-                    scores = self.net.scores(x)[0].float().cpu()
-                late = heard.events.t[offsets[row] : offsets[row + 1]] >= self.binning.end_us
-                missed = float(late.mean()) if len(late) else 0.0
-                spikes = {layer: output.spikes[:, 0].float().cpu() for layer, output in layers.items()}
-                *_, output = layers.values()
-                membrane = (output.spikes if output.membrane is None else output.membrane)[:, 0].float().cpu()
-                label = None if bool((scores == scores[0]).all()) else int(scores.argmax())
-                confidence = (self.spec.train.logit_scale * scores).softmax(0)  # as cross entropy trains it
-                by_class = dict(zip(class_names(self.spec.data, len(scores)), confidence.tolist(), strict=True))
-                found.append(Prediction(name, label, by_class, missed, spikes, membrane))
+                here = late[events.offsets[row] : events.offsets[row + 1]]
+                x = frames.batch(torch.tensor([row], device=self.device))[0]
+                found.append(self._said(name, x, float(here.mean()) if len(here) else 0.0))
         return found
+
+    def _said(self, name: str, x: Tensor, missed: float) -> Prediction:
+        with self.net.record() as layers:
+            scores = self.net.scores(as_input(x, next(self.net.parameters()).dtype))[0].float().cpu()
+        label = None if bool((scores == scores[0]).all()) else int(scores.argmax())
+        sure = (self.spec.train.logit_scale * scores).softmax(0)  # as cross entropy trains it
+        confidence = dict(zip(class_names(self.spec.data, len(scores)), sure.tolist(), strict=True))
+        spikes = {layer: output.spikes[:, 0].float().cpu() for layer, output in layers.items()}
+        *_, output = layers.values()
+        membrane = (output.spikes if output.membrane is None else output.membrane)[:, 0].float().cpu()
+        return Prediction(name, label, confidence, missed, spikes, membrane)
 
 
 def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binning:

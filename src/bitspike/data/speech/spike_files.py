@@ -28,15 +28,17 @@ def as_events(samples: Sequence[Spikes], labels: Sequence[int] | None = None) ->
     return Events(t, x, None, None, offsets, np.array(labels or [0] * len(samples), dtype=np.int64), (UNITS,))
 
 
-def require_spike_file(path: Path) -> None:
-    """Raise an error unless the name of a file says in which format spikes are written."""
+def require_spike_file(path: Path, labels: Sequence[int] = ()) -> None:
+    """Raise an error unless the name of a file says in which format spikes are written, and labels fit into it."""
     if path.suffix not in (".npz", ".h5"):
         raise ValueError(f"encode: --out must end in .npz, or in .h5 for SHD's own layout, but is {path}")
+    if path.suffix == ".h5" and max(labels, default=0) >= len(DIGITS):
+        raise ValueError(f"encode: labels in SHD's own layout are 0 to 19, but one is {max(labels)}; write a .npz file")
 
 
 def write_spikes(path: Path, events: Events) -> Path:
     """Write events of a line of units to a .npz file, or to a .h5 file as SHD is published; atomically."""
-    require_spike_file(path)
+    require_spike_file(path, events.labels.tolist())
     return write_atomically(path, lambda to: (_write_hdf5 if path.suffix == ".h5" else _write_npz)(to, events))
 
 
