@@ -136,6 +136,8 @@ def _problem(model: type[Config], error: Any) -> Problem:
         return Problem(key, f"{key} is missing")
     if error["type"] in _TABLE_TYPES:
         return Problem(key, f"{key}: must be a table, but is {shown(error['input'])}")
+    if error["type"] == "too_short":
+        return Problem(key, f"{key}: must have at least {error['ctx']['min_length']} value, but is []")
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable")[0]
     required = message
     if error["type"] != "value_error":

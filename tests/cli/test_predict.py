@@ -75,6 +75,8 @@ def test_the_figure(runs, spoken, cli):
     status, out, _ = cli("predict", runs / "shd", "low.wav", "high.wav", "--figure", "heard.png")
     assert (status, out.splitlines()[-1]) == (0, "figure: heard.png")
     assert (spoken / "heard.png").read_bytes().startswith(b"\x89PNG")
+    status, _, err = cli("predict", runs / "shd", "low.wav", "--figure", "heard.txt")
+    assert (status, err) == (1, "bitspike: --figure must end in .png, but is heard.txt\n")
     status, _, err = cli("predict", runs / "own", *["low.wav"] * 7, "--figure", "many.png")
     assert (status, err) == (1, "bitspike: predict: a figure has room for 6 recordings, but there are 7\n")
 

@@ -106,8 +106,11 @@ BATCHES = {"coding": 1, "mnist": 128, "fashion": 128, "dvs128": 8, "shd": 32}
 BINS = {"dvs128": (5.0, 100, 360), "shd": (3.0, 333, None)}
 
 OURS = ["mnist/best", "mnist/quick", "fashion/best"]
+DELAYED = ["shd/best", "shd/small"]
 CAMERAS = [f"{task}/{variant}" for task in ("nmnist-small", "dvs-sign") for variant in VARIANTS]
-every_preset = pytest.mark.parametrize("name", [name for name in preset_names() if name not in (*OURS, *CAMERAS)])
+every_preset = pytest.mark.parametrize(
+    "name", [name for name in preset_names() if name not in (*OURS, *DELAYED, *CAMERAS)]
+)
 
 
 def rounds_to(value: float, printed: str) -> bool:
@@ -129,7 +132,7 @@ def test_rounding_is_to_the_last_printed_digit():
 def test_there_are_five_tasks_of_the_paper_and_two_more_in_four_variants():
     assert TASKS == ("coding", "mnist", "fashion", "dvs128", "shd", "nmnist-small", "dvs-sign")
     assert VARIANTS == ("float32", "theta1", "fixed", "annealed")
-    assert set(preset_names()) == {*CELLS, *OURS, *CAMERAS}
+    assert set(preset_names()) == {*CELLS, *OURS, *DELAYED, *CAMERAS}
 
 
 @every_preset
@@ -454,6 +457,24 @@ def test_the_only_files_of_a_set_are_those_that_its_presets_mean():
     assert remarks("dvs-sign/fixed", "simulated from video") == []
     assert remarks("shd/fixed", "published") == []
     assert remarks("shd/fixed", "regenerated") == ["the data is Some (regenerated)"]
+
+
+@pytest.mark.parametrize(("name", "most_bytes"), [("shd/best", 16_000), ("shd/small", 5_000)])
+def test_delayed_networks_fit_their_size_and_are_told(name, most_bytes):
+    spec = preset(name)
+    net = build_network(spec, (700 // spec.data.downsample,))
+    bits = weights(net) + 5 * sum(len(layer.delay.delays) for layer in net.layers)
+    assert spec.net.delays < 2**5
+    assert bits / 8 <= most_bytes
+    assert all(layer.synapse.binary and layer.synapse.bias is None for layer in net.layers)
+    assert (spec.train.choose, spec.net.readout) == ("last", "membrane")
+    given = {
+        "data": ("bin_ms", "downsample", "repeat"),
+        "net": ("notation", "delays", "beta", "slope", "spike_dropout"),
+    }
+    given["train"] = ("lr", "rates", "shift", "stretch", "zoom", "mix", "recalibrate", "choose", "protocol")
+    for table, fields in given.items():
+        assert {f"{table}.{field}" for field in fields} <= spec.sources.keys()
 
 
 def test_quick_is_our_best_cut_down():

@@ -75,12 +75,11 @@ def test_a_state_continues_what_the_delay_holds(at, training):
         assert torch.equal(got, out.membrane)
 
 
-def test_a_state_without_a_past_begins_in_silence():
+def test_a_state_without_a_past_is_refused():
     block = Block(BinaryLinear(N, OUT), LIF(beta=0.5), delay=Delay(N, 5)).eval()
     x = spikes(T, B, N)
-    state = block(x).state
-    silent = state._replace(past=torch.zeros(5, B, N))
-    assert torch.equal(block(x, state._replace(past=None)).membrane, block(x, silent).membrane)
+    with pytest.raises(ValueError, match=r"needs the steps that its delay holds \(state.past\); pass the state"):
+        block(x, block(x).state._replace(past=None))
 
 
 def test_gradients_reach_the_past():

@@ -300,3 +300,18 @@ def test_a_network_of_all_parts_in_another_precision(dtype):
     net = network(**ALL).to(dtype)
     assert net.scores(spikes(9, 4, 6).to(dtype)).shape == (4, 3)
     assert isinstance(net.layers[0].delay, Delay)
+
+
+def test_decays_that_a_function_chose_are_kept():
+    def mine(layer):
+        return LIF(**layer.settings | {"beta": 0.25})
+
+    net = build("6-5-4", beta=DecayRange(0.6, 0.9), neuron=mine)
+    assert [layer.lif.beta.unique().tolist() for layer in net.layers] == [[0.25], [0.25]]
+
+
+def test_a_readout_that_keeps_all_of_its_membrane_is_refused():
+    with pytest.raises(ValueError, match=r"readout='membrane' needs a last beta below 1, but it is 1.0; take 0.95"):
+        build("6-5-4", beta=[0.5, 1.0], readout="membrane")
+    build("6-5-4", beta=[1.0, 0.5], readout="membrane")
+    build("6-5-4", beta=1.0)

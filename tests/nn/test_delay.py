@@ -154,3 +154,38 @@ def test_delays_that_diverged_are_said_to_be_so(mode):
 def test_a_wrong_input_is_refused(mode, shape):
     with pytest.raises(ValueError, match=r"^Delay: input must be \[T, B, 3, ...\] with at least one step, but has"):
         a_layer().train(mode)(torch.zeros(shape))
+
+
+def test_a_number_sets_the_width():
+    layer = a_layer()
+    layer.width = 0.7
+    assert layer.width.item() == pytest.approx(0.7)
+    assert dict(layer.named_buffers()).keys() == {"width"}
+    with pytest.raises(ValueError, match=r"Delay: width must be .*, but is 0"):
+        layer.width = 0
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_a_past_of_another_batch_is_refused(mode):
+    layer, past = a_layer().train(mode), torch.zeros(4, 5, 3)
+    for call in (layer, layer.remember):
+        with pytest.raises(ValueError, match=r"past must be .*\[4, 2, 3\].* but has shape \[4, 5, 3\]"):
+            call(torch.rand(7, 2, 3), past)
+
+
+def test_half_precision_leaves_the_delays():
+    layer = a_layer(longest=40)
+    layer.delays.data = torch.tensor([17.499, 31.51, 0.499])
+    before = layer.rounded()
+    layer.bfloat16()
+    assert layer.delays.dtype == layer.width.dtype == torch.float32
+    assert layer.rounded().equal(before)
+    assert layer.double().delays.dtype == torch.float64
+
+
+def test_longer_delays_of_a_saved_layer_are_refused():
+    long = a_layer(longest=8)
+    long.delays.data.fill_(7.84)
+    with pytest.raises(RuntimeError, match=r"delays go up to 7.84 steps, but this layer's longest is 4; build"):
+        a_layer(longest=4).load_state_dict(long.state_dict())
+    a_layer(longest=8).load_state_dict(long.state_dict())

@@ -189,7 +189,7 @@ def test_a_wrong_setting_of_a_synapse_is_refused_when_made_and_later(make, name,
 @pytest.mark.parametrize(
     ("name", "value", "error", "says"),
     [
-        wrong("p", 2, ValueError, "p must be in [0, 1), but is 2.0; it is the share of the current dropped"),
+        wrong("p", 2, ValueError, "p must be in [0, 1), but is 2.0; it is the share that is dropped"),
         wrong("p", 1.0, ValueError, "p must be in [0, 1), but is 1.0"),
         wrong("p", -0.1, ValueError, "p must be in [0, 1), but is -0.1"),
         wrong("p", NAN, ValueError, "p must be in [0, 1), but is nan"),

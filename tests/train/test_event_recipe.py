@@ -119,7 +119,7 @@ def test_the_saved_network_is_the_one_that_was_judged(tmp_path):
 
 def _training_samples(folder):
     from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.assembly import splits
+    from bitspike.experiments.held_out import splits
 
     spec = read_experiment(folder / "run" / "experiment.toml")
     return splits(spec, open_dataset(spec.data, root=None, seed=spec.seed))["train"]

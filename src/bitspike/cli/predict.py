@@ -40,6 +40,8 @@ def predict(
 
     if figure is not None:
         require_matplotlib()
+        if figure.suffix.lower() != ".png":
+            raise ValueError(f"--figure must end in .png, but is {figure}")
     network = SpeechNetwork(run, pick_device(device))
     with bars() as begin:
         heard = hear(files, seed=seed, trim=trim, progress=begin)

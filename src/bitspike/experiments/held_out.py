@@ -55,7 +55,10 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
 def _named_rows(chosen: Sequence[int], data: Dataset) -> tuple[Tensor, Tensor]:
     """Return the rows to train on and those of the chosen groups; raise unless the data has these and others."""
     if data.train.groups is None:
-        raise ValueError(f"data.validation_groups names groups, but those of {data.title} are not known; leave it out")
+        raise ValueError(
+            f"data.validation_groups names groups, but those of {data.title} are not known; give the file an array "
+            "`groups`, or leave the field out"
+        )
     known = data.train.groups.unique().tolist()
     if wrong := [group for group in chosen if group not in known]:
         raise ValueError(
@@ -77,9 +80,13 @@ def held_out_groups(spec: Experiment, data: Dataset) -> list[int] | None:
 
 
 def held_out_in_words(spec: Experiment, data: Dataset) -> str:
-    """Return which groups are held out, such as "speakers 3, 8"; empty if samples are not held out as groups."""
+    """Return which groups are held out, such as "speakers 3, 8 (700 of 8,156 samples)"; empty if none are."""
     groups = held_out_groups(spec, data)
-    return "" if groups is None else f"{data.group_names} {_listed(groups)}"
+    if groups is None:
+        return ""
+    _, held = training_rows(spec, data)
+    count = 0 if held is None else len(held)
+    return f"{data.group_names} {_listed(groups)} ({count:,} of {len(data.train):,} samples)"
 
 
 def _listed(groups: Sequence[int]) -> str:

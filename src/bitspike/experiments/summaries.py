@@ -121,7 +121,8 @@ def unlike_preset(spec: Experiment, dataset: Dataset) -> list[str]:
     if spec.name not in preset_names():
         return []
     meant = dataset.edition in ("published", "built in") or dataset.edition == usual_edition(spec.data.name)
-    other_files = [] if meant else [f"the data is {dataset.title} ({dataset.edition})"]
+    edition = "" if dataset.edition in dataset.title else f" ({dataset.edition})"
+    other_files = [] if meant else [f"the data is {dataset.title}{edition}"]
     return other_files + differences(preset(spec.name), spec, free=("seed", "train.protocol", *SAME_NUMBERS))
 
 

@@ -83,6 +83,11 @@ class Block(nn.Module):
                 f"Block: delays need a sequence [T, B, ...], but the input is one step {list(x.shape)} that stays "
                 "constant; build the network with delays=0"
             )
+        if state is not None and state.past is None:
+            raise ValueError(
+                "Block: the state of a layer with delays needs the steps that its delay holds (state.past); pass the "
+                "state of an earlier output as it is, or None to start at rest"
+            )
         past = None if state is None else state.past
         held = self.delay.remember(x, past)
         out = self._receive(self.delay(x, past), state, steps, keep_membrane)

@@ -121,6 +121,7 @@ def build(
     count = len(layers)
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     betas = _decays(beta, count, learn=learn_beta)
+    _require_leak(readout, betas[-1])
     thetas, slopes = (_per_layer(name, value, count) for name, value in (("theta", theta), ("slope", slope)))
     dropouts = dict(zip(dense, _shares("dropout", dropout, len(dense), "Dense layer"), strict=True))
     spike_dropouts = [0.0, *_shares("spike_dropout", spike_dropout, count - 1, "hidden layer")]
@@ -184,7 +185,7 @@ def build(
     if generator is not None or init != "torch":
         initialize(net, init, generator)
     for lif, decay in zip(made, betas, strict=True):
-        if isinstance(decay, DecayRange):
+        if isinstance(decay, DecayRange) and not decay.replaced_in(lif):
             draw_decays(lif, decay, generator)
     return net
 
@@ -208,6 +209,12 @@ def _decays(beta: Decay | Sequence[Decay], count: int, *, learn: bool) -> list[D
         for each in ranges.values():
             require_learnable(each)
     return [ranges.get(i, number) for i, number in enumerate(numbers)]
+
+
+def _require_leak(readout: Readout, decay: Decay) -> None:
+    """Raise if a membrane readout would keep all of its membrane: its scores, times 1 - beta, would all be 0."""
+    if readout == "membrane" and not isinstance(decay, DecayRange) and decay >= 1:
+        raise ValueError(f"build: readout='membrane' needs a last beta below 1, but it is {decay!r}; take 0.95")
 
 
 def _shares(name: str, value: float | Sequence[float], count: int, each: str) -> list[float]:

@@ -42,6 +42,10 @@ class DecayRange:
         """Return the middle of the range, for each of the neurons; a value to make them with, before the draw."""
         return torch.full(() if neurons is None else (neurons,), (self.low + self.high) / 2)
 
+    def replaced_in(self, lif: LIF) -> bool:
+        """Return whether neurons were made with other decays than `middle`, by a function of the user's."""
+        return bool(((lif.beta.detach() - (self.low + self.high) / 2).abs() > 1e-5).any())
+
 
 def require_learnable(decays: DecayRange) -> None:
     """Raise unless the range lies inside (0, 1): at its ends the logit of a learnt decay is infinite."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +12,17 @@ from torch import Tensor, nn
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.ops import Backend, delay
 from bitspike.ops.available import transformed
-from bitspike.ops.checks import as_longest
+from bitspike.ops.checks import as_longest, as_positive
 from bitspike.ops.lif.op import require_backend
 
 SHARPEST = 0.3  # a width in steps: nearly all of the weight is on the nearest tap
+
+
+def _as_width(layer: Delay, value: object) -> Tensor:
+    """Return the buffer `width` with a number written into it, or a tensor that takes its place."""
+    if isinstance(value, Tensor):
+        return value
+    return torch.full_like(layer.width, as_positive("Delay", "width", value))
 
 
 class Delay(Checked):
@@ -23,7 +30,8 @@ class Delay(Checked):
 
     The input is `[T, B, neurons, ...]`. The parameter `delays [neurons]` starts uniform in 0..longest. In training mode
     delays are soft: a Gaussian of the buffer `width` over whole steps, which starts at longest / 2 and which training
-    shrinks. Each call first clamps `delays` to 0..longest. In evaluation mode delays are rounded to whole steps.
+    shrinks (`layer.width = 1.0`; a state dict does not hold it). Each call first clamps `delays` to 0..longest. In
+    evaluation mode delays are rounded to whole steps.
 
     Without a `past` a call starts in silence. After each call `state` holds the last `longest` steps of the input; give
     it as `past` to continue: an input in parts gives what it gives as a whole. `backend` is a way to compute, for
@@ -52,6 +60,7 @@ class Delay(Checked):
     state: Tensor | None
     checks: ClassVar[Mapping[str, Check]] = {
         "longest": lambda layer, value: as_longest(type(layer).__name__, value),
+        "width": _as_width,
         "backend": setting(require_backend),
     }
 
@@ -82,10 +91,40 @@ class Delay(Checked):
 
     def remember(self, x: Tensor, past: Tensor | None = None) -> Tensor:
         """Return a copy of the last `longest` steps of `past` and `x`, `[longest, B, neurons, ...]`."""
+        wanted = (self.longest, *x.shape[1:])
         if past is None:
             past = x.new_zeros((max(self.longest - len(x), 0), *x.shape[1:]))
+        elif past.shape != wanted:
+            raise ValueError(
+                f"Delay: past must be [longest, B, neurons, ...], {list(wanted)} for this input, but has shape "
+                f"{list(past.shape)}; pass what an earlier call on the same batch left"
+            )
         new = x[max(len(x) - self.longest, 0) :]
         return torch.cat([past[len(past) - (self.longest - len(new)) :], new])
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """Move or convert the layer; delays stay at least float32, since rounding would move them to another step."""
+        exact = self.delays.detach()
+        super()._apply(fn, recurse)
+        if self.delays.dtype in (torch.float16, torch.bfloat16):
+            self.delays.data = exact.to(self.delays.device)
+            self._buffers["width"] = self.width.float()
+        return self
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Load the delays; report those that are longer than this layer's longest."""
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        saved, errors = state_dict.get(f"{prefix}delays"), args[-1]
+        if (
+            isinstance(saved, Tensor)
+            and not saved.is_meta
+            and saved.numel()
+            and float(saved.max()) > self.longest + 0.5
+        ):
+            errors.append(
+                f"{prefix}delays go up to {float(saved.max()):.4g} steps, but this layer's longest is {self.longest}; "
+                "build the network with the delays of the saved one"
+            )
 
     def extra_repr(self) -> str:
         return f"{len(self.delays)}, longest={self.longest}"

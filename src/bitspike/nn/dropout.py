@@ -1,4 +1,4 @@
-"""The dropout module: it acts on the current of a layer."""
+"""The dropout module: it acts on the current of a layer, or on the spikes that enter it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def as_share(where: str, name: str, value: object) -> float:
     """Return the share of a current to drop, as a Python float in [0, 1)."""
     share = as_number(where, name, value)
     if not 0 <= share < 1:
-        raise ValueError(f"{where}: {name} must be in [0, 1), but is {share!r}; it is the share of the current dropped")
+        raise ValueError(f"{where}: {name} must be in [0, 1), but is {share!r}; it is the share that is dropped")
     return share
 
 

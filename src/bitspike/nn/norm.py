@@ -152,7 +152,9 @@ class SharedBatchNorm1d(_BatchNorm):
         if x.dim() not in (2, 3) or x.shape[-1] != n:
             raise ValueError(f"SharedBatchNorm1d: input must be [B, {n}] or [T, B, {n}], but has shape {list(x.shape)}")
         images = x[..., None, None]  # of one pixel, which PyTorch's CPU code takes four times as fast as rows
-        if images.numel() == n and self.training:  # one value has no variance, and PyTorch refuses it: two equal ones
+        if (
+            images.numel() == n and self.training and self.shard is None
+        ):  # one value has no variance, and PyTorch refuses it: two equal ones
             return self._over_time(images.expand(2, *images.shape[1:]))[:1].view_as(x)
         if _as_rows(x) and (self.shard is None or not self.training):
             return self._pytorchs(x)

@@ -82,16 +82,18 @@ class TrainConfig(Config):
     1 - this to 1 + this. Of a row of frequencies it is another voice.
     """
     mix: Rate = 0.0
-    """The largest share of its channels that a training sample of events takes from another one; from a camera it is a
-    rectangle of pixels. Each sample draws a share up to this. With `mix_with = "any"` the loss is mixed alike, so it
-    must be `cross_entropy`.
+    """The share of its channels that a training sample of events takes from another one: each sample draws a share up
+    to this, and takes each channel with that probability. From a camera it is a rectangle of pixels. With
+    `mix_with = "any"` the loss is mixed alike, so it must be `cross_entropy`.
     """
     mix_with: Literal["any", "class"] = "any"
     """The other sample: `any` of the batch, or one of the same `class`, for which the loss stays as it is."""
     delay_soft: Annotated[Real, Field(ge=0, le=1)] = 0.75
     """The share of all iterations in which soft delays become narrower, from half of the longest delay on."""
-    delay_width: Annotated[Real, Field(gt=0, le=1000)] = 0.3
-    """The width of soft delays after that, in time steps; evaluations round delays to whole steps."""
+    delay_width: Annotated[Real, Field(ge=0.2, le=1000)] = 0.3
+    """The width of soft delays after that, in time steps; evaluations round delays to whole steps. A narrower Gaussian
+    leaves delays without a gradient.
+    """
     spike_cost: Annotated[Real, Field(ge=0, le=1e37)] = 0.0
     """The weight of the mean number of hidden spikes of a sample in what is minimized; the loss shown is without it."""
     recalibrate: Annotated[Whole, Field(ge=0, lt=2**31)] = 0

@@ -104,6 +104,8 @@ def _no_triton(spikes: Tensor, longest: int, width: float | Tensor | None) -> st
         return f"the spikes are {spikes.dtype}, not float32, or empty"
     if isinstance(width, Tensor) and width.requires_grad:
         return "the width requires a gradient"
+    if len(spikes) > 65535:
+        return f"there are {len(spikes)} steps, more than 65535"
     from bitspike.ops.delay.triton import LONGEST
 
     return None if longest <= LONGEST else f"delays are up to {longest} steps, more than {LONGEST}"

@@ -15,12 +15,12 @@ from bitspike.train.tricks.trick import Fetch, Setup, Trick
 
 
 class MixSamples(Trick):
-    """`train.mix` is the largest share of its places that a sample takes from another one.
+    """A sample takes a share of its places from another one; it draws the share from 0 to `train.mix`.
 
-    From a row of channels it takes any channels, from a camera a rectangle of pixels. With `train.mix_with = "any"` the
-    other of sample b in a batch of B is sample B - 1 - b; the loss takes both classes as the share says, and a sample
-    is right if its own class is found. With "class" the other is any training sample of the same class, say of another
-    speaker, and the loss stays as it is. It is for events, and for one process.
+    Of a row of channels it takes each with that probability, of a camera a rectangle of pixels. With
+    `train.mix_with = "any"` the other of sample b in a batch of B is sample B - 1 - b; the loss takes both classes as
+    the share says, and a sample is right if its own class is found. With "class" the other is any training sample of
+    the same class, say of another speaker, and the loss stays as it is. It is for events, and for one process.
     """
 
     name = "mix"
