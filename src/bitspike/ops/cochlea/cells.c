@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "native/compiler.h"
+#include "native/philox.h"
 
-enum { ROWS = 8 /* units at once */, ROUNDS = 7 /* of dropout/reference.py */, BLOCKS = 256 /* of four draws */ };
+enum { ROWS = 8 /* units at once */, BLOCKS = 256 /* of four draws */ };
 
 /* Shared with `c.py`, field by field: what `per_step` and `at_rest` of the definition return. */
 typedef struct {
@@ -56,16 +57,7 @@ static FOR_EACH_CPU void draw_blocks(uint64_t key, uint32_t unit, uint32_t block
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t c0 = unit, c1 = block + (uint32_t)i, c2 = 0, c3 = 0;
-        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        for (int round = 0; round < ROUNDS; round++) {
-            const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-            c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-            c1 = (uint32_t)p1;
-            c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-            c3 = (uint32_t)p0;
-            k0 += 0x9E3779B9u;
-            k1 += 0xBB67AE85u;
-        }
+        philox(key, &c0, &c1, &c2, &c3);
         out[4 * i] = c0;
         out[4 * i + 1] = c1;
         out[4 * i + 2] = c2;
