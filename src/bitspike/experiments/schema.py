@@ -120,7 +120,7 @@ class NetConfig(Config):
     Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
     """
     readout: Literal["spikes", "membrane"] = "spikes"
-    """What decides the class: the `spikes` of the last layer, or the `membrane` of a last layer that never fires.
+    """The part that decides the class: the `spikes` of the last layer, or the `membrane` of one that never fires.
 
     A layer that never fires has a threshold like the others, which has no effect.
     """

@@ -1,4 +1,4 @@
-"""What a trained network hears in recordings: the classes of WAV files, or of files with their spikes."""
+"""Recordings as a trained network hears them: the classes of WAV files, or of files with their spikes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What a network says of one recording: the `confidence` of each class, and the spikes of each layer `[T, ...]`.
+    """The answer to one recording: the `confidence` of each class, and the spikes of each layer `[T, ...]`.
 
     The confidence is the softmax of the network's scores, scaled as in training with cross entropy. `label` is None if
     all scores are the same. `missed` is the share of spikes that come too late for the network's steps.

@@ -92,7 +92,7 @@ class SpikingNetwork(SelfReporting, Checked):
 
     @property
     def readout(self) -> Readout:
-        """What the network answers with: the `spikes` of its last layer, or the `membrane`."""
+        """The part of the last layer that holds the answer: its `spikes` or its `membrane`."""
         return "membrane" if isinstance(self.layers[-1].lif, LeakyReadout) else "spikes"
 
     def scores(self, x: Tensor, *, steps: int | None = None) -> Tensor:

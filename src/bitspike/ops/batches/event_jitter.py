@@ -51,7 +51,7 @@ class EventJitter:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What is drawn for each sample `[B]`: moves down, to the right and to later; factors in parts of 2**-16."""
+    """The draws of each sample `[B]`: moves down, to the right and to later; factors in parts of 2**-16."""
 
     down: Tensor
     right: Tensor

@@ -25,7 +25,7 @@ LARGEST = 65504.0  # number in float16
 
 @dataclass(frozen=True, slots=True)
 class SpikeFilter:
-    """What spikes pass before a synapse: dropout, then a delay for each neuron, soft, or rounded if `width` is None."""
+    """The filter before a synapse: dropout, then a delay for each neuron, soft, or rounded if `width` is None."""
 
     delays: Tensor | None = None
     longest: int = 0
