@@ -158,8 +158,10 @@ def test_a_wrong_input_is_refused(mode, shape):
 
 def test_a_number_sets_the_width():
     layer = a_layer()
+    place = layer.width
     layer.width = 0.7
-    assert layer.width.item() == pytest.approx(0.7)
+    assert layer.width is place
+    assert place.item() == pytest.approx(0.7)
     assert dict(layer.named_buffers()).keys() == {"width"}
     with pytest.raises(ValueError, match=r"Delay: width must be .*, but is 0"):
         layer.width = 0

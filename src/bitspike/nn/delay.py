@@ -22,7 +22,7 @@ def _as_width(layer: Delay, value: object) -> Tensor:
     """Return the buffer `width` with a number written into it, or a tensor that takes its place."""
     if isinstance(value, Tensor):
         return value
-    return torch.full_like(layer.width, as_positive("Delay", "width", value))
+    return layer.width.fill_(as_positive("Delay", "width", value))  # in its place: a CUDA graph reads it there
 
 
 class Delay(Checked):

@@ -38,7 +38,7 @@ def parameter_groups(net: nn.Module, config: TrainConfig) -> list[ParameterGroup
     own = {} if config.rates is None else config.rates.given()
     for kind in own:
         if kind not in kinds.values():
-            raise ValueError(f"train.rates.{kind}: the network has {_NONE_OF[kind]}; leave it out")
+            raise ValueError(f"train.rates.{kind}: the network has {_NONE_OF[kind]}; leave it out, or set it to none")
     weights = {id(module.weight) for module in net.modules() if isinstance(module, WEIGHTED)}
     groups = []
     for kind, lr in (("", config.lr), *own.items()):
