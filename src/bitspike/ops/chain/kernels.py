@@ -14,7 +14,7 @@ come and writes the rows that the next product takes; the backward scan filters 
 import triton
 import triton.language as tl
 
-from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _taps
+from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _store_halves, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
@@ -23,10 +23,13 @@ ROUNDS = tl.constexpr(_ROUNDS)
 
 @triton.jit
 def _rows(x, t, T, i, real, total):
-    """Return rows t..t+3 of `x [T, total]`; a row has one address, and its neurons have offsets of 32 bits."""
+    """Return rows t..t+3 of `x [T, total]`; a row has one address, and its neurons have offsets of 32 bits.
+
+    Products are of t alone, here and below: the others do not change in the loop over time.
+    """
     rows = ()
     for k in tl.static_range(4):
-        rows += (tl.load((x + (t + k) * total) + i, mask=real & (t + k >= 0) & (t + k < T), other=0.0),)
+        rows += (tl.load((x + t * total + k * total) + i, mask=real & (t + k >= 0) & (t + k < T), other=0.0),)
     return rows
 
 
@@ -55,12 +58,14 @@ def _scan_fwd_kernel(
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
     SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
-    TAPS: tl.constexpr, SOFT: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, SOFT: tl.constexpr, HALVES: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps.
 
     PER_STEP: the batch norm has numbers for each step. With TAPS, rows[t] are the spikes after dropout (OUT_DROP),
-    delayed: SOFT, or by whole steps. LEARN keeps before[t] = u[t-1], which the gradient of beta needs.
+    delayed: SOFT, or by whole steps, in HALVES (`_store_halves`). LEARN keeps before[t] = u[t-1], which the gradient
+    of beta needs.
     """
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
     lane = tl.arange(0, 32)[None, :]
@@ -106,15 +111,19 @@ def _scan_fwd_kernel(
                 near[k], means[k], scales[k], draws[k], shift, bias, below, keep, QUOTIENT, NORM, BIAS, DROP
             )  # fmt: skip
             if LEARN:
-                tl.store((before + (t + k) * total) + i, u.to(before.dtype.element_ty), mask=inside & (t + k < T))
+                tl.store((before + t * total + k * total) + i, u.to(before.dtype.element_ty), mask=inside & (t + k < T))
             u = (beta * u + x) - reset
             fired = u >= theta
             reset = tl.where(fired, theta, 0.0)
             packed = tl.sum(tl.where(fired, 1 << lane, 0), axis=1)
-            tl.store((bits + (t + k) * (total // 32)) + word, packed, mask=(word * 32 < total) & (t + k < T))
+            tl.store(
+                (bits + t * (total // 32) + k * (total // 32)) + word, packed, mask=(word * 32 < total) & (t + k < T)
+            )
             if SAVE:
                 s = _surrogate(u, center, slope, SURROGATE)
-                tl.store((surrogate + (t + k) * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & (t + k < T))
+                tl.store(
+                    (surrogate + t * total + k * total) + i, s.to(surrogate.dtype.element_ty), mask=inside & (t + k < T)
+                )
             if TAPS > 0:
                 sent = fired & (out_draws[k] >= out_below) if OUT_DROP else fired
                 if SOFT:
@@ -125,7 +134,9 @@ def _scan_fwd_kernel(
                     row = tl.where(((history >> delay) & 1) != 0, out_keep, 0.0)
                 else:
                     row = tl.where(sent, out_keep, 0.0)
-                tl.store((rows + (t + k) * total) + i, row.to(rows.dtype.element_ty), mask=inside & (t + k < T))
+                step = total * HALVES
+                first = i + b * (NEURONS * (HALVES - 1))
+                _store_halves(rows + t * step + k * step, first, row, inside & (t + k < T), NEURONS, HALVES)
         near, far, means, scales = far, farther, next_means, next_scales
 
 
@@ -191,7 +202,7 @@ def _scan_bwd_kernel(
                 of_beta += g * befores[3 - j].to(tl.float32)
             value = tl.where(draws[3 - j] >= below, g * keep, 0.0) if DROP else g
             now = t + 3 - j
-            tl.store((out + now * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
+            tl.store((out + t * total + (3 - j) * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
             whole += value
         if OF_DELAYS:
             ramp = _four_earlier(ramp, ahead, TAPS)

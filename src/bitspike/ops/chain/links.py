@@ -1,7 +1,7 @@
 """The synapses of a chain: their products forward, and the gradients of spikes, weights and biases backward.
 
 Spikes reach a synapse as bits. Behind a spike filter (a delay, or dropout on spikes) they come as rows of real numbers
-in float16, and products are those of the GPU's own library; an input of event counts takes that way too.
+in two halves of float16, and products are those of the GPU's own library; an input of event counts takes that way too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from bitspike.ops.chain.side_stream import SideStream
 from bitspike.ops.delay import triton as delay
 from bitspike.ops.delay.triton import SpikeFilter
-from bitspike.ops.launch import STORED
+from bitspike.ops.launch import INTERPRETED, STORED
 from bitspike.ops.product import matmul
 from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
 from bitspike.ops.product.triton import Weights, fold, product, source_grad, weight_grad
@@ -34,7 +34,12 @@ class Link:
     @property
     def real(self) -> bool:
         """Whether the raw current is real numbers, not whole ones."""
-        return self.spike_filter is not None and (self.spike_filter.soft or self.spike_filter.dropout > 0)
+        return self.halves > 1
+
+    @property
+    def halves(self) -> int:
+        """How many numbers rows have for each presynaptic neuron (`SpikeFilter.halves`)."""
+        return 1 if self.spike_filter is None else self.spike_filter.halves
 
     @property
     def learns_delays(self) -> bool:
@@ -56,12 +61,13 @@ def prepared(link: Link, *, entry: bool) -> Weights | Tensor:
     filtered = link.spike_filter is not None
     if filtered or (entry and matmul.takes(link.synapse)):
         kind = delay.ROWS if filtered else torch.bfloat16
-        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind)
+        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind, link.halves)
     return fold(link.weight, link.synapse, counts=entry)
 
 
-def entry_rows(link: Link, counts: Tensor, wide: int) -> Tensor:
-    """Return event counts `[T, B, ...]` after the link's filter as rows `[T * B, wide]`."""
+def entry_rows(link: Link, counts: Tensor, signs: Tensor) -> Tensor:
+    """Return event counts `[T, B, ...]` after the link's filter as rows that fit its `signs`."""
+    wide = signs.shape[1] // link.halves
     if link.spike_filter is None:
         return matmul.rows(counts, wide)
     return delay.rows(counts.flatten(2), link.spike_filter, wide)
@@ -105,13 +111,26 @@ def through_link(
         of_bias = grad.sum(0) if sums else None
         grad = grad.to(STORED)
         with side.queue(grad, source):
-            of_weight = matmul.weight_grad(grad, source, link.weight, link.clip)
-        return matmul.source_grad(grad, folded), LinkGrads(of_weight, of_bias)
+            of_weight = matmul.weight_grad(grad, _numbers(link, source), link.weight, link.clip)
+        return matmul.source_grad(grad, _first_half(link, folded)), LinkGrads(of_weight, of_bias)
     scale = 1.0 / link.synapse.pool**2
     with side.queue(grad, source):
         of_weight, of_bias = weight_grad(grad, source, link.weight, link.synapse, scale, link.clip, bias=sums)
     out = torch.empty(source.shape[0], link.synapse.source.neurons, dtype=STORED, device=grad.device)
     return source_grad(grad, folded, link.synapse, scale, out), LinkGrads(of_weight, of_bias)
+
+
+def _first_half(link: Link, rows: Tensor) -> Tensor:
+    """Return rows or signs without their second half."""
+    return rows[:, : rows.shape[1] // link.halves]
+
+
+def _numbers(link: Link, rows: Tensor) -> Tensor:
+    """Return the numbers of rows for a product of the backward pass; rounding to bfloat16 would lose their rests."""
+    first = _first_half(link, rows)
+    if INTERPRETED and link.halves > 1:
+        return first.float() + rows[:, first.shape[1] :].float() / 2**11
+    return first
 
 
 def through_entry(
@@ -123,9 +142,9 @@ def through_entry(
         source = rows.view(rows.shape[0] * rows.shape[1], -1)
         scale = 1.0 / link.synapse.pool**2
         return LinkGrads(weight_grad(grad, source, link.weight, link.synapse, scale, link.clip)[0], of_bias)
-    of_weight, of_delays = matmul.weight_grad(grad, rows, link.weight, link.clip), None
+    of_weight, of_delays = matmul.weight_grad(grad, _numbers(link, rows), link.weight, link.clip), None
     if link.learns_delays and link.spike_filter is not None:
-        of_rows = matmul.source_grad(grad.to(STORED), folded)
+        of_rows = matmul.source_grad(grad.to(STORED), _first_half(link, folded))
         _, of_delays = delay.filter_backward(
             of_rows, counts.flatten(2), link.spike_filter, of_rows.shape[-1], of_x=False, of_delays=True
         )

@@ -1,7 +1,7 @@
 """All hidden layers of a network as one autograd function: from the input or the first current to the last current.
 
 A hidden layer keeps for the backward pass its spikes as bits, its surrogate gradient in bfloat16, and with a batch norm
-its current in 16 bits (32 bits behind a spike filter, whose rows are kept in float16). A first layer with a constant
+its current in 16 bits (32 bits behind a spike filter, whose rows are kept too). A first layer with a constant
 current keeps nothing but bits. With `recompute` only bits and rows are kept, and the rest is made again layer by layer.
 Products of the backward pass round their factors to bfloat16.
 """
@@ -123,7 +123,7 @@ class _Chain(torch.autograd.Function):
         folded = [None if link is None else prepared(link, entry=i == 0) for i, link in enumerate(chain.links)]
         first = chain.links[0]
         if first is not None and isinstance(folded[0], Tensor):
-            source = entry_rows(first, entry, folded[0].shape[1])
+            source = entry_rows(first, entry, folded[0])
         ctx.rows = source  # of the first product, where it is not the entry itself
         for i in range(len(chain.hidden)):
             record = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)

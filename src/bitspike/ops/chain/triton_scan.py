@@ -42,7 +42,7 @@ class Scanned(NamedTuple):
     """The spikes of a hidden layer, and what its backward pass needs: `[T, B, neurons]` in bfloat16."""
 
     bits: Tensor  # [T * B, words]
-    rows: Tensor | None = None  # [T * B, neurons] float16: the spikes after the filter of the next synapse, if any
+    rows: Tensor | None = None  # [T * B, halves * neurons]: the spikes after the filter of the next synapse, if any
     surrogate: Tensor | None = None
     before: Tensor | None = None  # u[t-1], if the decay is learnt
 
@@ -96,9 +96,10 @@ def scan_forward(
     """Run the neurons; `save` keeps what the backward pass needs, `spike_filter` is the filter of the next synapse."""
     grid, device = neurons.grid, current.device
     total = batch * grid.neurons
-    if total + 2048 > 2**31:  # the last program's neurons are counted in 32 bits too
+    halves = 1 if spike_filter is None else spike_filter.halves
+    if halves * total + 4096 > 2**31:  # the last program's neurons are counted in 32 bits too
         raise ValueError(
-            f"scan_forward: a step must have fewer than 2**31 neurons, but has {total}; use a smaller batch"
+            f"scan_forward: a step must have fewer than 2**{32 - halves} neurons, but has {total}; use a smaller batch"
         )
     bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
 
@@ -106,7 +107,9 @@ def scan_forward(
         return torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if wanted else None
 
     surrogate, before = each_step(save), each_step(save and neurons.beta.requires_grad)
-    rows = None if spike_filter is None else torch.empty(steps * batch, grid.neurons, dtype=ROWS, device=device)
+    rows = (
+        None if spike_filter is None else torch.empty(steps * batch, halves * grid.neurons, dtype=ROWS, device=device)
+    )
     nothing = neurons.theta
     taps = 0 if spike_filter is None else spike_filter.taps
     block, warps = _blocks(total, taps)
@@ -118,7 +121,7 @@ def scan_forward(
         neurons.beta, neurons.theta, neurons.center, *_delays(spike_filter, nothing),
         neurons.slope, steps, total, norm.step if norm else 0,
         **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
-        **_dropped(spike_filter), TAPS=taps,
+        **_dropped(spike_filter), TAPS=taps, HALVES=halves,
         SOFT=spike_filter is not None and spike_filter.soft, SURROGATE=neurons.surrogate, LEARN=before is not None,
         STATIC=static, NORM=norm is not None, PER_STEP=norm is not None and norm.step > 0,
         BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,

@@ -94,25 +94,38 @@ def _steps(x, t, T, at, real, row):
     """Return steps t..t+3 of `x [T, row]` at the places `at`, in their stored dtype; 0 outside of time."""
     steps = ()
     for k in tl.static_range(4):
-        steps += (tl.load((x + (t + k) * row) + at, mask=real & (t + k >= 0) & (t + k < T), other=0),)
+        steps += (tl.load((x + t * row + k * row) + at, mask=real & (t + k >= 0) & (t + k < T), other=0),)
     return steps
+
+
+@triton.jit
+def _store_halves(out, at, value, mask, STRIDE: tl.constexpr, HALVES: tl.constexpr):
+    """Store `value` in out's dtype; with two HALVES also 2**11 times what that leaves over, STRIDE places on."""
+    first = value.to(out.dtype.element_ty)
+    tl.store(out + at, first, mask=mask)
+    if HALVES > 1:
+        rest = (value - first.to(tl.float32)) * 2048.0
+        tl.store(out + at + STRIDE, rest.to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=["T", "below"])
 def _soft_fwd_kernel(
     x, delays, width, key, out, T, total, row, below, keep,
     NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, LAYER: tl.constexpr, DROP: tl.constexpr,
-    TAPS: tl.constexpr, BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[t, b, c] = sum over k of taps[k] * x[t - k, b, c], in out's dtype; 0 for c from NEURONS * PLACES to STRIDE.
 
-    `total` and `row` are the numbers of a step in out and in x. With DROP, x is dropped first, as Dropout does.
+    `total` and `row` are the numbers of a step in out and in x. With DROP, x is dropped first, as Dropout does. With
+    two HALVES a row of out has two parts of STRIDE (`_store_halves`).
     """
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     b, c = i // STRIDE, i % STRIDE
     real = (i < total) & (c < NEURONS * PLACES)
     at = b * (NEURONS * PLACES) + c
-    total, row = tl.full([], 0, tl.int64) + total, tl.full([], 0, tl.int64) + row
+    first = i + b * (STRIDE * (HALVES - 1))
+    inside = i < total
+    step, row = (tl.full([], 0, tl.int64) + total) * HALVES, tl.full([], 0, tl.int64) + row
     delay = tl.load(delays + c // PLACES, mask=real, other=0.0) if TAPS > 1 else tl.zeros([BLOCK], tl.float32)
     taps = _taps(delay, tl.load(width) if TAPS > 1 else 1.0, TAPS)
     ahead = _nothing(delay, TAPS)
@@ -127,7 +140,7 @@ def _soft_fwd_kernel(
             if DROP:
                 value = tl.where(draws[k] >= below, value * keep, 0.0)
             ahead = _added(ahead, taps, value, TAPS)
-            tl.store((out + (t + k) * total) + i, ahead[0].to(out.dtype.element_ty), mask=(i < total) & (t + k < T))
+            _store_halves(out + t * step + k * step, first, ahead[0], inside & (t + k < T), STRIDE, HALVES)
         near, far = far, farther
 
 
@@ -170,7 +183,7 @@ def _soft_bwd_kernel(
             f = ahead[0] * share
             now = t + 3 - j
             if OF_X:
-                tl.store((out + now * row) + at, f.to(out.dtype.element_ty), mask=real & (now < T))
+                tl.store((out + t * row + (3 - j) * row) + at, f.to(out.dtype.element_ty), mask=real & (now < T))
             if OF_DELAYS:
                 ramp = _added_ramp(ramp, taps, g, 3 - j, TAPS)
                 value = values[3 - j].to(tl.float32)

@@ -15,12 +15,12 @@ from torch import Tensor
 from bitspike.ops.delay import kernels
 from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.first_order import first_order
-from bitspike.ops.launch import INTERPRETED, at_once, on
+from bitspike.ops.launch import at_once, on
 from bitspike.ops.saved import saved_tensors
 
 LONGEST = 63  # steps: longer delays do not fit a thread's registers
-ROWS = torch.float32 if INTERPRETED else torch.float16  # filtered spikes: 11 bits, where bfloat16 has 8
-LARGEST = 65504.0  # number in float16
+ROWS = torch.float16  # of filtered spikes
+LARGEST = 65504.0  # number in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class SpikeFilter:
     def soft(self) -> bool:
         """Whether outputs are weighted sums."""
         return self.taps > 1 and self.width is not None
+
+    @property
+    def halves(self) -> int:
+        """How many numbers a row has for each output: 2 where one of 11 bits would round, the value and its rest."""
+        return 2 if self.soft or self.dropout > 0 else 1
 
     def whole_delays(self) -> Tensor:
         """Return the delays in whole steps `[N]` int32, as the definition rounds them."""
@@ -74,23 +79,26 @@ def _layout(x: Tensor, stride: int | None = None) -> dict[str, int]:
 
 
 def rows(counts: Tensor, spike_filter: SpikeFilter, wide: int) -> Tensor:
-    """Return counts `[T, B, N]` uint8 after the filter as rows `[T * B, wide]` of type ROWS, 0 in the padding."""
+    """Return counts `[T, B, N]` uint8 after the filter as rows `[T * B, halves * wide]`, 0 in the padding.
+
+    The second half, if there is one, is 2**11 times what the first one's rounding to float16 left over.
+    """
     steps, batch = counts.shape[:2]
-    out = torch.empty(steps, batch, wide, dtype=ROWS, device=counts.device)
+    out = torch.empty(steps, batch, spike_filter.halves * wide, dtype=ROWS, device=counts.device)
     with on(counts):
         if spike_filter.taps > 1 and not spike_filter.soft:
             _hard(counts, spike_filter.whole_delays(), out, wide)
         else:
-            _soft(counts, spike_filter, out, wide)
-    return out.view(steps * batch, wide)
+            _soft(counts, spike_filter, out, wide, spike_filter.halves)
+    return out.view(steps * batch, -1)
 
 
-def _soft(x: Tensor, spike_filter: SpikeFilter, out: Tensor, stride: int | None = None) -> None:
-    total = out[0].numel()
+def _soft(x: Tensor, spike_filter: SpikeFilter, out: Tensor, stride: int | None = None, halves: int = 1) -> None:
+    total = out[0].numel() // halves
     block = _block(total)
     kernels._soft_fwd_kernel[(-(-total // block),)](
         x, *spike_filter.tensors(), out, len(x), total, x[0].numel(),
-        **spike_filter.constants(), **_layout(x, stride), BLOCK=block, num_warps=1,
+        **spike_filter.constants(), **_layout(x, stride), HALVES=halves, BLOCK=block, num_warps=1,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Dense layers on event counts or filtered spikes as one matrix product of the GPU's own library.
 
 Factors have 16 bits and sums 32. Counts to 255 and signs are exact in bfloat16, and so are float32 sums of them below
-2**24. Delayed spikes that are weighted sums are rounded to float16, which has 3 bits more; gradients are rounded to
-bfloat16, which has a wider range.
+2**24. Weighted sums of spikes are two float16 numbers each, their value and 2**11 times the rest (22 bits): the product
+of twice as many columns is float32's to rounding. Gradients are rounded to bfloat16.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ def takes(synapse: Synapse) -> bool:
     return synapse.source.height * synapse.source.width == 1 and synapse.source.channels * 255 < 2**24
 
 
-def signs(weight: Tensor, rows: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
-    """Return the signs of `weight [N, K]` as `[rows, K padded to 32]`, 0 in the padding."""
+def signs(weight: Tensor, rows: int, dtype: torch.dtype = torch.bfloat16, halves: int = 1) -> Tensor:
+    """Return the signs of `weight [N, K]` as `[rows, halves * (K padded to 32)]`, 0 in the padding.
+
+    A second half is the signs times 2**-11.
+    """
     n, k = weight.shape
     wide = padded(k, WORD)
-    out = torch.empty(rows, wide, dtype=dtype, device=weight.device)
-    kernels_weight._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, 1024)
+    out = torch.empty(rows, halves * wide, dtype=dtype, device=weight.device)
+    kernels_weight._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, halves, 1024)
     return out
 
 
