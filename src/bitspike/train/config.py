@@ -81,6 +81,11 @@ class TrainConfig(Config):
     """The distances of a training sample's events from the middle of the sensor are multiplied by a number from
     1 - this to 1 + this. Of a row of frequencies it is another voice.
     """
+    thin: Annotated[Real, Field(ge=0, le=1)] = 0.0
+    """Events of a training sample are lost, more in one part of the sensor than in another: each sample draws a share
+    up to this, which is lost where a slow wave over the sensor is highest. Of a row of frequencies it is another
+    loudness, and another microphone.
+    """
     mix: Rate = 0.0
     """The share of its channels that a training sample of events takes from another one: each sample draws a share up
     to this, and takes each channel with that probability. From a camera it is a rectangle of pixels. With

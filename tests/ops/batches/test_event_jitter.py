@@ -17,13 +17,15 @@ from bitspike.ops.dropout.reference import philox
 from helpers.frames import dense
 
 KEY = torch.tensor(0x1234_5678_9ABC)
-ALL = EventJitter(shift=2, stretch=0.4, time_shift=1, zoom=0.3)
+ALL = EventJitter(shift=2, stretch=0.4, time_shift=1, zoom=0.3, thin=0.7)
 SETTINGS = [
     EventJitter(),
     EventJitter(shift=1),
     EventJitter(stretch=0.3),
     EventJitter(time_shift=2),
     EventJitter(zoom=0.5),
+    EventJitter(thin=1.0),
+    EventJitter(thin=0.3),
     ALL,
 ]
 
@@ -49,7 +51,9 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
     for b, row in enumerate(rows.tolist()):
         down, right, factor, later = word(first_row + b, 0, 0, 2)
         times = 1 + Fraction(span(factor, round(jitter.stretch * 65536)), 65536)
-        zoom = 1 + Fraction(span(word(first_row + b, 1, 0, 2)[0], round(jitter.zoom * 65536)), 65536)
+        zoom, lost, phase, upright = (w & 0x7FFFFFFF for w in word(first_row + b, 1, 0, 2))
+        zoom = 1 + Fraction(span(zoom, round(jitter.zoom * 65536)), 65536)
+        lost = lost % (round(jitter.thin * 65536) + 1)
         start = int(frames.starts[row])
         for e in range(int(frames.lengths[row])):
             place, count = int(frames.index[start + e]), int(frames.count[start + e])
@@ -63,6 +67,13 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
             def zoomed(x, axis, width, zoom=zoom, within=within):
                 return floor((x + within(axis) - Fraction(width, 2)) * zoom + Fraction(width, 2)) if jitter.zoom else x
 
+            if jitter.thin:
+                across = upright % 2 == 0 or len(frames.shape) == 1
+                place, size = (int(x), frames.shape[-1]) if across else (planes[-1], frames.shape[-2])
+                wave = (floor(Fraction(3, 4) * 65536 * place / size) + phase) % 65536
+                height = min(2 * wave, 131072 - 2 * wave)
+                share = Fraction(65536 - floor(Fraction(lost * height, 65536)), 65536)
+                count = floor(count * share + within(3))
             x = zoomed(int(x), 1, frames.shape[-1]) + span(right, jitter.shift)
             at = [floor((t + within(0)) * times) + span(later, jitter.time_shift), *planes, x]
             if len(frames.shape) > 1:
@@ -128,6 +139,37 @@ def test_a_stretched_sample_has_no_empty_steps():
         assert abs(inside.mean() / (200 / factor) - 1) < 0.02  # slower is thinner, faster denser
         assert (inside - 200 / factor).abs().max() < 0.3 * 200 / factor
         assert not a_step[int(50 * factor) + 1 :].any()
+
+
+def test_events_are_thinned_smoothly_by_up_to_the_share_asked_for():
+    frames = frames_from_dense(torch.full((400, 3, 64), 100), torch.arange(400))
+    jitter = EventJitter(thin=0.8)
+    found = jittered_counts(*arguments(frames, torch.arange(400)), jitter, KEY).double()
+    kept, lost = found.mean(0) / 100, draws(jitter, 400, KEY).lost.double() / 65536
+    assert abs(lost.mean() - 0.4) < 0.03
+    assert (lost.min() < 0.02) & (lost.max() > 0.78) & (lost.max() <= 0.8)
+    assert abs(kept.mean() - 0.8) < 0.02  # half a wave's height, of half the share
+    assert ((kept.min(1).values - (1 - lost)) > -0.02).all()
+    slope = kept.diff(dim=1).abs().max(1).values
+    assert (slope <= 1.5 / 64 * lost + 0.015).all()  # up and down in three quarters of a wave
+    assert (kept.max(1).values >= 1 - lost * 0.5 - 0.02).all()
+
+
+def test_half_an_event_stays_half_of_the_time():
+    frames = frames_from_dense(torch.ones(300, 4, 50, dtype=torch.long), torch.arange(300))
+    found = jittered_counts(*arguments(frames, torch.arange(300)), EventJitter(thin=1.0), KEY)
+    assert found.max() == 1
+    assert abs(found.double().mean() - 0.75) < 0.02
+
+
+def test_the_waves_of_a_camera_run_across_it_or_down():
+    frames = frames_from_dense(torch.full((200, 1, 1, 24, 32), 200), torch.arange(200))
+    found = jittered_counts(*arguments(frames, torch.arange(200)), EventJitter(thin=1.0), KEY)
+    found = found.view(200, 24, 32).double()
+    down = draws(EventJitter(thin=1.0), 200, KEY).upright
+    assert 80 < down.sum() < 120
+    assert (found[down].diff(dim=2).abs() <= 1).all()
+    assert (found[~down].diff(dim=1).abs() <= 1).all()
 
 
 def test_a_batch_split_in_two_is_the_whole_batch():

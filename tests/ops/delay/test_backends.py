@@ -114,6 +114,7 @@ def test_inputs_and_gradients_may_lie_anyhow(fast, shape, order, width):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("mode", [True, False])
 def test_a_layer_on_a_gpu_is_that_on_the_cpu_and_nothing_waits(mode):
     made, incoming = Delay(40, 7).train(mode), normal(30, 6, 40, seed=1)

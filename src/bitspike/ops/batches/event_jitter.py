@@ -1,7 +1,7 @@
-"""The plain definition of training events that are moved and stretched; draws depend on a key and a place in a batch.
+"""The plain definition of training events that are moved, stretched and thinned, by a key and their place in a batch.
 
 Arithmetic is in whole numbers: factors count parts of 2**-16, and so does the place of an event within its time step
-and its pixel. So all devices agree to the last bit.
+and its pixel, and the share of its events that stay. So all devices agree to the last bit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from torch import Tensor
 from bitspike.ops.dropout.reference import philox
 
 # The counter's last word: dropout's is 0 and that of images 1, so that no two draws of a key are the same.
-PLACE = 2  # of the draws of a sample: the first block moves and stretches it, the second zooms
+PLACE = 2  # of the draws of a sample: the first block moves and stretches it, the second zooms and thins it
 ENTRY_PLACE = 3  # of the draws of its stored bins
 ENTRIES = 8  # stored bins that share a block of four 32-bit numbers: 16 bits each
 ONE = 1 << 16
 MOST = 255  # events that a bin can hold
-TIME, ACROSS, DOWN = 0, 1, 2  # the axes that an event has a place on; the third word of their counters
+TIME, ACROSS, DOWN, COUNT = 0, 1, 2, 3  # what is drawn for a bin: its place on an axis, or if a part of an event stays
+WAVE = 3 * ONE // 4  # of a wave lie over the sensor, in parts of 2**-16
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,18 @@ class EventJitter:
     """The settings of jitter: samples move by up to `shift` places and `time_shift` steps each way, and are stretched.
 
     All moves are equally likely. Time is multiplied by a factor from 1 - `stretch` to 1 + `stretch`, all multiples of
-    2**-16 equally likely; so is the distance from the middle of the sensor by one from 1 - `zoom` to 1 + `zoom`.
+    2**-16 equally likely; so is the distance from the middle of the sensor by one from 1 - `zoom` to 1 + `zoom`. Up to a
+    share `thin` of the events are lost where a wave over the sensor is highest, and none where it is lowest.
     """
 
     shift: int = 0
     stretch: float = 0.0
     time_shift: int = 0
     zoom: float = 0.0
+    thin: float = 0.0
 
     def __bool__(self) -> bool:
-        return self.shift > 0 or self.stretch > 0 or self.time_shift > 0 or self.zoom > 0
+        return self.shift > 0 or self.stretch > 0 or self.time_shift > 0 or self.zoom > 0 or self.thin > 0
 
     @property
     def reach(self) -> int:
@@ -48,16 +51,24 @@ class EventJitter:
         """The largest distance of the factor of places from 1, in parts of 2**-16."""
         return round(self.zoom * ONE)
 
+    @property
+    def most_lost(self) -> int:
+        """The largest share of events that is lost, in parts of 2**-16."""
+        return round(self.thin * ONE)
+
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """The draws of each sample `[B]`: moves down, to the right and to later; factors in parts of 2**-16."""
+    """The draws of each sample `[B]`: moves down, to the right and to later; factors, shares in parts of 2**-16."""
 
     down: Tensor
     right: Tensor
     factor: Tensor  # of time
     later: Tensor
     zoom: Tensor  # of places
+    lost: Tensor  # the share of events that is lost where the wave is highest
+    phase: Tensor  # of the wave at the sensor's edge, in parts of 2**-16 of a wave
+    upright: Tensor  # whether the wave runs down the sensor, not across it
 
 
 def draws(jitter: EventJitter, batch: int, key: Tensor, first_row: int = 0) -> Draws:
@@ -65,14 +76,31 @@ def draws(jitter: EventJitter, batch: int, key: Tensor, first_row: int = 0) -> D
     row = torch.arange(batch, device=key.device) + first_row
     none = torch.zeros_like(row)
     down, right, factor, later = (word & 0x7FFFFFFF for word in philox((row, none, none, none + PLACE), key))
-    zoom = philox((row, none + 1, none, none + PLACE), key)[0] & 0x7FFFFFFF
+    zoom, lost, phase, upright = (word & 0x7FFFFFFF for word in philox((row, none + 1, none, none + PLACE), key))
     return Draws(
         down % (2 * jitter.shift + 1) - jitter.shift,
         right % (2 * jitter.shift + 1) - jitter.shift,
         ONE + factor % (2 * jitter.reach + 1) - jitter.reach,
         later % (2 * jitter.time_shift + 1) - jitter.time_shift,
         ONE + zoom % (2 * jitter.zoom_reach + 1) - jitter.zoom_reach,
+        lost % (jitter.most_lost + 1),
+        phase % ONE,
+        upright % 2 == 1,
     )
+
+
+def kept_share(drawn: Draws, x: Tensor, y: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the share of events at places `x`, `y` `[B, entries]` that stays, in parts of 2**-16.
+
+    It falls and rises in straight lines. Three quarters of a wave lie across the sensor, or down it, equally likely.
+    """
+    height, width = sensor(shape)
+    along = x * WAVE // width
+    if len(shape) > 1:
+        along = torch.where(drawn.upright[:, None], y * WAVE // height, along)
+    wave = (along + drawn.phase[:, None]) % ONE * 2
+    wave = torch.where(wave > ONE, 2 * ONE - wave, wave)
+    return ONE - (drawn.lost[:, None] * wave >> 16)
 
 
 def places_within(axis: int, batch: int, entries: int, key: Tensor, first_row: int = 0) -> Tensor:
@@ -107,6 +135,7 @@ def jittered_counts(
     sample has no empty steps in between. Place x of the last dimension of `shape`, of width W, goes to
     floor((x + v - W/2) * zoom + W/2) + right, with another v in [0, 1) for each bin; so does the place in the dimension
     before it, with `down`. What leaves the time or the sensor is lost; bins that meet are added up, to at most 255.
+    Before all this, n events in a bin become floor(n * share + w), with the `kept_share` and a third draw w in [0, 1).
     """
     batch, size, (height, width) = len(rows), torch.Size(shape).numel(), sensor(shape)
     entry = torch.arange(longest, device=rows.device)
@@ -116,6 +145,10 @@ def jittered_counts(
     drawn = draws(jitter, batch, key, first_row)
     t, place = place // size, place % size
     x, y, plane = place % width, place // width % height, place // (width * height)
+    events = count[at].long()
+    if jitter.thin:
+        part = places_within(COUNT, batch, longest, key, first_row)
+        events = events * kept_share(drawn, x, y, shape) + part >> 16
     if jitter.stretch:
         t = (t * ONE + places_within(TIME, batch, longest, key, first_row)) * drawn.factor[:, None] >> 32
     if jitter.zoom:
@@ -131,7 +164,7 @@ def jittered_counts(
     spare = steps * batch * size  # one more bin, for what is lost
     target = torch.where(held, (t * batch + row) * size + moved, spare)
     sums = torch.zeros(spare + 1, dtype=torch.int32, device=rows.device)
-    add(sums, target.flatten(), count[at].int().flatten())
+    add(sums, target.flatten(), events.int().flatten())
     return sums[:-1].clamp_(max=MOST).to(torch.uint8).view(steps, batch, size)
 
 

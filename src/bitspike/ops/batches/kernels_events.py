@@ -1,4 +1,4 @@
-"""Triton kernels of training events: those that move and stretch samples, and those that mix them."""
+"""Triton kernels of training events: those that move, stretch and thin samples, and those that mix them."""
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
 
@@ -19,6 +19,8 @@ MOST = tl.constexpr(_event_jitter.MOST)
 TIME = tl.constexpr(_event_jitter.TIME)
 ACROSS = tl.constexpr(_event_jitter.ACROSS)
 DOWN = tl.constexpr(_event_jitter.DOWN)
+COUNT = tl.constexpr(_event_jitter.COUNT)
+WAVE = tl.constexpr(_event_jitter.WAVE)
 SAMPLE_PLACE = tl.constexpr(_mix.SAMPLE_PLACE)
 CHANNEL_PLACE = tl.constexpr(_mix.CHANNEL_PLACE)
 
@@ -39,11 +41,19 @@ def _zoomed(x, within, zoom, WIDTH: tl.constexpr):
     return (((x.to(tl.int64) * ONE + within - (middle << 15)) * zoom + (middle << 31)) >> 32).to(tl.int32)
 
 
+@triton.jit
+def _kept_share(lost, wave):
+    """Return the share of events that stays where the wave is `wave`, from 0 to 2: it falls to 1 - `lost` and rises."""
+    wave = tl.where(wave > ONE, 2 * ONE - wave, wave)
+    return ONE - ((lost.to(tl.int64) * wave) >> 16).to(tl.int32)
+
+
 @triton.jit(do_not_specialize=["first_row", "batch", "steps"])
 def _jittered_kernel(
     index, count, starts, lengths, rows, sums, key, first_row, batch, steps,
     SIZE: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, FLAT: tl.constexpr,
-    SHIFT: tl.constexpr, REACH: tl.constexpr, TIME_SHIFT: tl.constexpr, ZOOM: tl.constexpr, BLOCK: tl.constexpr,
+    SHIFT: tl.constexpr, REACH: tl.constexpr, TIME_SHIFT: tl.constexpr, ZOOM: tl.constexpr, LOST: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """sums[t, b, place] += count for BLOCK bins of sample rows[b], each where `jittered_counts` puts it."""
     b = tl.program_id(0).to(tl.int64)
@@ -59,11 +69,18 @@ def _jittered_kernel(
     down, right, factor, later = tl.philox(seed, row, entry * 0, entry * 0, entry * 0 + PLACE, ROUNDS)
     t, place = place // SIZE, place % SIZE
     x, y, plane = place % WIDTH, place // WIDTH % HEIGHT, place // (WIDTH * HEIGHT)
+    if ZOOM > 0 or LOST > 0:
+        drawn, lost, phase, upright = tl.philox(seed, row, entry * 0 + 1, entry * 0, entry * 0 + PLACE, ROUNDS)
+    if LOST > 0:
+        along = (x.to(tl.int64) * WAVE // WIDTH).to(tl.int32)
+        if not FLAT:
+            along = tl.where(_positive(upright) % 2 == 1, (y.to(tl.int64) * WAVE // HEIGHT).to(tl.int32), along)
+        kept = _kept_share(_positive(lost) % (LOST + 1), (along + _positive(phase) % ONE) % ONE * 2)
+        value = (value * kept + _within(seed, row, entry, COUNT)) >> 16
     if REACH > 0:
         times = _positive(factor) % (2 * REACH + 1) + (ONE - REACH)
         t = (((t.to(tl.int64) * ONE + _within(seed, row, entry, TIME)) * times) >> 32).to(tl.int32)
     if ZOOM > 0:
-        drawn, _, _, _ = tl.philox(seed, row, entry * 0 + 1, entry * 0, entry * 0 + PLACE, ROUNDS)
         zoom = _positive(drawn) % (2 * ZOOM + 1) + (ONE - ZOOM)
         x = _zoomed(x, _within(seed, row, entry, ACROSS), zoom, WIDTH)
         if not FLAT:

@@ -100,7 +100,7 @@ def jittered_counts(
                 index, count, starts, lengths, rows, sums, key, first_row, batch, steps,
                 SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
                 SHIFT=jitter.shift, REACH=jitter.reach, TIME_SHIFT=jitter.time_shift, ZOOM=jitter.zoom_reach,
-                BLOCK=_EVENTS,
+                LOST=jitter.most_lost, BLOCK=_EVENTS,
             )  # fmt: skip
         if out.numel():
             block = at_once(1024)

@@ -14,13 +14,14 @@ from bitspike.train.tricks.trick import Fetch, Setup, Trick
 
 IMAGES_ONLY = ("contrast",)
 TIMES = ("stretch", "time_shift")
-EVENTS_ONLY = (*TIMES, "zoom")
+EVENTS_ONLY = (*TIMES, "zoom", "thin")
 
 
 class JitterSamples(Trick):
     """`train.shift` moves samples; `train.contrast` multiplies images; `train.stretch`, `train.time_shift` change time.
 
-    `train.zoom` moves events away from the middle of the sensor or towards it. Evaluations see samples as they are.
+    `train.zoom` moves events away from the middle of the sensor or towards it, `train.thin` loses some. Evaluations see
+    samples as they are.
     """
 
     name = "jitter"
@@ -30,7 +31,7 @@ class JitterSamples(Trick):
         super().__init__(setup)
         config = setup.config
         self.images = Jitter(config.shift, config.contrast)
-        self.events = EventJitter(config.shift, config.stretch, config.time_shift, config.zoom)
+        self.events = EventJitter(config.shift, config.stretch, config.time_shift, config.zoom, config.thin)
 
     @classmethod
     def refusal(cls, config: TrainConfig, net: SpikingNetwork, samples: Samples, title: str) -> str | None:
