@@ -9,7 +9,9 @@ if the data was that: the file says which.
 
 A cost is in units of the loss for one hidden spike of one sample. Without a cost `shd/best` ends with a loss near 1 and
 7,200 hidden spikes a sample. So all spikes together weigh 0.02 of the loss at 3e-6, as much as the loss at 1.4e-4, and
-seven times it at 1e-3: the ladder goes, in factors of 3, from a cost that cannot matter to one that must.
+seven times it at 1e-3: the ladder goes, in factors of 3, from a cost that cannot matter to one that must. (A first
+try: 320 samples of SHD regenerated, 100 iterations, norms at a rate of 0.05 so that they get far enough. At 1e-5, 1e-4
+and 1e-3 it ended with 12,100, 7,800 and 1,800 hidden spikes a sample.)
 """
 
 from __future__ import annotations
