@@ -18,7 +18,7 @@ from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.sample_columns import Numbering, read_columns
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import limited, split_rows
+from bitspike.data.splits import limited, limited_by_class, split_rows
 from bitspike.data.thinning import thinned
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def open_dataset(
 
 def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig) -> Samples:
     """Return at most `limit` of the samples, thinned; the thinning of a sample does not depend on the limit."""
-    rows = limited(len(samples), limit, config.split_seed)
+    if config.file is None:
+        rows = limited(len(samples), limit, config.split_seed)
+    else:
+        rows = limited_by_class(samples.labels, limit, config.split_seed)
     return thinned(samples, config.keep, config.split_seed, split).select(rows)
 
 
