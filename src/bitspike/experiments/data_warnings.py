@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bitspike.data.samples import Dataset, Frames, Samples
+from bitspike.experiments.held_out import Split
 
-SPLITS = {"train": "training", "valid": "validation", "test": "test"}
+SPLITS: dict[Split, str] = {"train": "training", "valid": "validation", "test": "test"}
 MOST_NAMES = 10
 
 
-def data_warnings(data: Dataset, splits: Mapping[str, Samples]) -> list[str]:
+def data_warnings(data: Dataset, splits: Mapping[Split, Samples]) -> list[str]:
     """Return one line for each thing about the samples that makes a result worse or meaningless."""
     found = []
     for split, samples in splits.items():
@@ -21,7 +22,7 @@ def data_warnings(data: Dataset, splits: Mapping[str, Samples]) -> list[str]:
     return found
 
 
-def _one_class(data: Dataset, split: str, samples: Samples) -> str:
+def _one_class(data: Dataset, split: Split, samples: Samples) -> str:
     labels = samples.labels.unique().tolist()
     if len(labels) != 1 or split == "valid":
         return ""
@@ -31,7 +32,7 @@ def _one_class(data: Dataset, split: str, samples: Samples) -> str:
     )
 
 
-def _missing_classes(data: Dataset, split: str, splits: Mapping[str, Samples]) -> str:
+def _missing_classes(data: Dataset, split: Split, splits: Mapping[Split, Samples]) -> str:
     """Return which classes have no sample in a split; of those to validate with, only classes that are trained."""
     present = set(splits[split].labels.unique().tolist())
     wanted = set(splits["train"].labels.unique().tolist()) if split == "valid" else set(range(data.classes))
@@ -44,7 +45,7 @@ def _missing_classes(data: Dataset, split: str, splits: Mapping[str, Samples]) -
     return f"no {SPLITS[split]} sample is of {several} {names}{why}"
 
 
-def _silent(split: str, samples: Samples) -> str:
+def _silent(split: Split, samples: Samples) -> str:
     if not isinstance(samples, Frames) or not (count := int((samples.lengths == 0).sum())):
         return ""
     return f"{count:,} of {len(samples):,} {SPLITS[split]} samples have no event in their time bins"
