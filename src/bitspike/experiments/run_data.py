@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bitspike.data.own_paths import shared_files
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.data_warnings import data_warnings
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.schema import Experiment
 
@@ -37,15 +39,8 @@ class RunData:
         """Return the samples that epochs are judged by: the held-out ones, or with protocol `paper` the test set."""
         return self.splits["test" if spec.train.protocol == "paper" else "valid"]
 
-    def one_class_warning(self, spec: Experiment) -> str | None:
-        """Return a warning if all labels are the same, which makes accuracy meaningless."""
+    def warnings(self, spec: Experiment) -> list[str]:
+        """Return what a person should know about the samples: classes that are missing, samples without events."""
         if spec.train.loss == "trace":
-            return None
-        for title, samples in (("training", self.train), ("test", self.test)):
-            labels = samples.labels.unique().tolist()
-            if len(labels) == 1:
-                return (
-                    f"all {len(samples):,} {title} samples of {self.dataset.title} are of one class, label "
-                    f"{labels[0]}: accuracy says nothing; look at the file's labels"
-                )
-        return None
+            return []
+        return [*shared_files(spec.data), *data_warnings(self.dataset, self.splits)]
