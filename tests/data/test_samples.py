@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.data import Images
+from bitspike.data import Dataset, Images
 from bitspike.data.coding import coding_task
 from bitspike.data.samples import frames_from_dense
 from bitspike.data.splits import drawn_groups, group_rows, held_out, limited, split_rows
@@ -165,3 +165,14 @@ def test_the_coding_task_is_one_sample_drawn_by_the_seed():
     assert set(x.unique().tolist()) == {0.0, 1.0}
     assert torch.equal(x, again.test.batch(torch.tensor([0]))[0])
     assert not torch.equal(x, other.train.batch(torch.tensor([0]))[0])
+
+
+def test_a_set_without_class_names_has_numbers_for_names():
+    samples = frames_from_dense(torch.zeros(3, 4, 2), torch.tensor([0, 1, 2]))
+    assert Dataset("a", "A", 3, samples, samples).class_names == ("0", "1", "2")
+    assert Dataset("a", "A", 3, samples, samples).valid is None
+    named = Dataset("a", "A", 3, samples, samples, class_names=("x", "y", "z"), valid=samples)
+    assert named.class_names == ("x", "y", "z")
+    assert named.valid is samples
+    with pytest.raises(ValueError, match="class_names must be 3, one a class, but are 2"):
+        Dataset("a", "A", 3, samples, samples, class_names=("x", "y"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +47,10 @@ def open_dataset(
         data = _built_in(entry, config, root, progress)
     if not len(data.train) or not len(data.test):
         raise ValueError(f"data: {data.title} has no {'test' if len(data.train) else 'training'} samples")
-    return Dataset(
-        data.name,
-        data.title,
-        data.classes,
-        _chosen(data.train, "train", config.train_limit, config),
-        _chosen(data.test, "test", config.test_limit, config),
-        edition=data.edition,
-        group_names=data.group_names,
+    return replace(
+        data,
+        train=_chosen(data.train, "train", config.train_limit, config),
+        test=_chosen(data.test, "test", config.test_limit, config),
     )
 
 

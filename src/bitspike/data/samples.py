@@ -243,14 +243,19 @@ class Dataset:
     """A data set ready for training. `edition` says which files these are, where several exist.
 
     `group_names` says what the samples' groups are, such as "speakers"; it is empty where the set has none.
+    `class_names` has one name for each class; a set without names has the numbers "0", "1" and so on. `valid` holds
+    the samples of `data.validation_file`, or None.
 
     Examples:
         >>> import torch
         >>> from bitspike.data import Dataset, Images
         >>> train = Images(torch.zeros(6, 1, 8, 8), torch.arange(6) % 2)
         >>> test = Images(torch.zeros(2, 1, 8, 8), torch.arange(2))
-        >>> Dataset("mine", "My images", classes=2, train=train, test=test)
+        >>> data = Dataset("mine", "My images", classes=2, train=train, test=test)
+        >>> data
         Dataset('My images', 'published': 6 / 2 samples of (1, 8, 8), 2 classes)
+        >>> data.class_names
+        ('0', '1')
     """
 
     name: str
@@ -260,6 +265,14 @@ class Dataset:
     test: Samples
     edition: str = "published"
     group_names: str = ""
+    class_names: tuple[str, ...] = ()
+    valid: Samples | None = None
+
+    def __post_init__(self) -> None:
+        names = self.class_names or tuple(map(str, range(self.classes)))
+        if len(names) != self.classes:
+            raise ValueError(f"Dataset: class_names must be {self.classes}, one a class, but are {len(names)}")
+        object.__setattr__(self, "class_names", names)
 
     @property
     def shape(self) -> tuple[int, ...]:
