@@ -327,7 +327,6 @@ def test_a_real_limit_on_the_size_of_files(tmp_path):
         from pathlib import Path
         from test_frame_cache import BINNING, KEY, some_events
         from bitspike.data.frame_cache import cached_frames
-from bitspike.data.tally import COLUMNS
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
         try:
             cached_frames(lambda: some_events(samples=99), BINNING, KEY, Path({str(tmp_path)!r}))
@@ -357,7 +356,6 @@ def test_two_processes_at_once_read_once(tmp_path):
         from pathlib import Path
         from test_frame_cache import BINNING, KEY, some_events
         from bitspike.data.frame_cache import cached_frames
-from bitspike.data.tally import COLUMNS
         folder, stages = Path({str(tmp_path)!r}), []
 
         def read():

@@ -30,8 +30,8 @@ class Binning:
     """An event at time t and place x counts in step t // bin_us and place x // downsample; at most `clip` count.
 
     Events before 0 are left out, and those from `steps * bin_us` or from `duration_us` on, whichever is sooner. A size
-    that `downsample` does not divide loses the incomplete cells at its far border. `polarity` gives two channels where the events have
-    one. Without `clip` counts go up to 255.
+    that `downsample` does not divide loses the incomplete cells at its far border. `polarity` gives two channels where
+    the events have one. Without `clip` counts go up to 255.
     """
 
     bin_us: int
