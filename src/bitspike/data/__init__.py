@@ -4,14 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "Dataset",
+    "Finding",
     "Frames",
     "Images",
+    "Profile",
     "Sound",
     "Spikes",
     "encode_speech",
+    "findings",
     "latency",
     "load",
     "poisson",
+    "profile",
     "read_wav",
     "time_first",
 ]
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.encoders import latency, poisson
+    from bitspike.data.mistakes import Finding, findings
     from bitspike.data.indexing import time_first
+    from bitspike.data.profiles import Profile, profile
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
     from bitspike.data.speech.cochlea import Spikes, encode_speech
@@ -33,7 +39,9 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
+            "bitspike.data.mistakes": ["Finding", "findings"],
             "bitspike.data.indexing": ["time_first"],
+            "bitspike.data.profiles": ["Profile", "profile"],
             "bitspike.data.samples": ["Dataset", "Frames", "Images"],
             "bitspike.data.speech.cochlea": ["Spikes", "encode_speech"],
             "bitspike.data.speech.sound": ["Sound"],
