@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.encoders import latency, poisson
-    from bitspike.data.mistakes import Finding, findings
     from bitspike.data.indexing import time_first
+    from bitspike.data.mistakes import Finding, findings
     from bitspike.data.profiles import Profile, profile
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
@@ -50,11 +50,15 @@ else:
     )
 
 
-def load(name: str, *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any) -> "Dataset":
+def load(
+    name: "str | Path", *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any
+) -> "Dataset":
     """Return the dataset `name` with its training and test samples, read from the data folder or from a copy.
 
-    `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
-    folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
+    `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `name` may also be a
+    TOML file with such a table, `load("mine.toml")`: its samples are those that `bitspike train mine.toml` reads, and
+    `options` take the place of its fields. `root` is the data folder (default: BITSPIKE_DATA, else the platform's).
+    `bitspike data fetch NAME` gets what is not here.
 
     Examples:
         >>> import bitspike

@@ -76,51 +76,51 @@ def _time_too_short(profile: Profile) -> Iterator[Finding]:
         share = float(events.by_step[: events.over_at].sum() / events.by_step.sum())
         first = "first step" if events.over_at == 1 else f"first {events.over_at} steps"
         evidence = f"{share:.1%} of the training events come in the {first} of {events.steps}{_lasting(events)}"
-        yield Finding("time too short", "train", evidence, f"is data.time_unit right? {_other_bins(events)}")
+        yield Finding("time too short", "train", evidence, f"check data.time_unit{_other_bins(events)}")
     elif events.over_at <= (1 - UNUSED_STEPS) * events.steps:
-        yield Finding(
-            "unused steps",
-            "train",
-            f"95% of the training events come in the first {events.over_at} of {events.steps} steps",
-            f"set data.steps to about {events.over_at}, or take shorter bins: {_other_bins(events)}",
-        )
+        evidence = f"95% of the training events come in the first {events.over_at} of {events.steps} steps"
+        yield Finding("unused steps", "train", evidence, f"set data.steps to about {events.over_at}")
 
 
 def _time_too_long(profile: Profile) -> Iterator[Finding]:
-    """Most events come after the last bin: the unit of time is too large; or some do: samples are longer."""
-    for name, split in profile.splits.items():
-        events = split.events
-        if events is None or events.lost is None or events.duration_ms is None:
-            continue
-        after = events.lost["after"]
-        if after >= MOST_LATE:
-            evidence = f"{after:.1%} of the {_words(name)} events come after the last bin{_lasting(events)}"
-            yield Finding("time too long", name, evidence, f"is data.time_unit right? {_other_bins(events)}")
-        elif after >= SOME_LOST and events.cut_ms is None and events.bin_ms is not None:
-            steps = math.ceil(events.duration_ms.high / events.bin_ms)
-            yield Finding(
-                "long samples",
-                name,
-                f"{events.longer or 0:.1%} of the {_words(name)} samples are longer than the {events.steps} bins of "
-                f"{events.bin_ms:g} ms and lose their end, {after:.1%} of all events",
-                f"raise data.steps to {steps}, or data.bin_ms to {_rounded(events.duration_ms.high / events.steps)}",
-            )
+    """Most training events come after the last bin: the unit of time is too large; or some do: samples are longer."""
+    events = profile.splits["train"].events
+    if events is None or events.lost is None or events.duration_ms is None or events.bin_ms is None:
+        return
+    after = events.lost["after"]
+    if after >= MOST_LATE:
+        evidence = f"{after:.1%} of the training events come after the last bin{_lasting(events)}"
+        yield Finding("time too long", "train", evidence, f"check data.time_unit{_other_bins(events)}")
+    elif after >= SOME_LOST and events.cut_ms is None:
+        steps = math.ceil(events.duration_ms.high / events.bin_ms)
+        yield Finding(
+            "long samples",
+            "train",
+            f"{events.longer or 0:.1%} of the training samples are longer than the {events.steps} bins of "
+            f"{events.bin_ms:g} ms and lose their end, {after:.1%} of all events",
+            f"raise data.steps to {steps}, or data.bin_ms to {_rounded(events.duration_ms.high / events.steps)}",
+        )
 
 
 def _lasting(events: EventProfile) -> str:
+    """Return how long samples and bins last, in brackets; an empty text where that is not known."""
     if events.duration_ms is None or events.bin_ms is None:
         return ""
     return (
-        f" (half of the samples last longer than {events.duration_ms.median:.4g} ms; the {events.steps} bins of "
-        f"{events.bin_ms:g} ms last {events.steps * events.bin_ms:g} ms)"
+        f" (the median sample lasts {_ms(events.duration_ms.median)}, the {events.steps} bins of {_ms(events.bin_ms)} "
+        f"last {_ms(events.steps * events.bin_ms)})"
     )
 
 
+def _ms(value: float) -> str:
+    return f"{value:,.0f} ms" if value >= 1000 else f"{value:.3g} ms"
+
+
 def _other_bins(events: EventProfile) -> str:
-    """Return the width of bins that would fit the durations."""
+    """Return the width of bins that would fit the durations; an empty text where that is not known."""
     if events.duration_ms is None or not events.duration_ms.high:
-        return "look at how the events were binned"
-    return f"if it is, data.bin_ms = {_rounded(events.duration_ms.high / events.steps)} would fit"
+        return ""
+    return f"; if it is right, data.bin_ms = {_rounded(events.duration_ms.high / events.steps)} would fit"
 
 
 def _rounded(value: float) -> str:
@@ -140,25 +140,31 @@ def _lost(profile: Profile) -> Iterator[Finding]:
                     " the sensor's size"),
         "clipped": ("are more than a bin may count", SOME_CLIPPED, "raise data.clip, or take shorter bins"),
     }  # fmt: skip
-    for name, split in profile.splits.items():
-        for reason, (what, least, remedy) in advice.items():
+    for reason, (what, least, remedy) in advice.items():
+        for name, split in profile.splits.items():
             share = (split.events.lost or {}).get(reason, 0.0) if split.events is not None else 0.0
             if share >= least:
                 yield Finding(f"events {reason}", name, f"{share:.1%} of the {_words(name)} events {what}", remedy)
+                break  # the other splits have the same settings
 
 
 def _test_loses_more(profile: Profile) -> Iterator[Finding]:
     """The test split loses events that the training split does not."""
     train = profile.splits["train"].events
     for name, split in profile.splits.items():
-        if train is not None and split.events is not None and split.events.left_out >= train.left_out + OTHER_LOSS:
-            yield Finding(
-                "other losses",
-                name,
-                f"{split.events.left_out:.1%} of the {_words(name)} events are in no bin, but only "
-                f"{train.left_out:.1%} of the training events",
-                "are both files in the same unit of time, and as long? A network can't know what it is not shown",
-            )
+        if train is None or split.events is None or split.events.left_out < train.left_out + OTHER_LOSS:
+            continue
+        lasting = ""
+        if split.events.duration_ms is not None and train.duration_ms is not None:
+            medians = (_ms(each.duration_ms.median) for each in (split.events, train) if each.duration_ms is not None)
+            lasting = " (the median samples last {} and {})".format(*medians)
+        yield Finding(
+            "other losses",
+            name,
+            f"{split.events.left_out:.1%} of the {_words(name)} events are in no bin, but only {train.left_out:.1%} of "
+            f"the training events{lasting}",
+            "give both files one unit of time and samples of one length, or raise data.test_steps",
+        )
 
 
 def _empty(profile: Profile) -> Iterator[Finding]:
@@ -177,7 +183,9 @@ def _empty(profile: Profile) -> Iterator[Finding]:
 def _dead_channels(profile: Profile) -> Iterator[Finding]:
     """Channels, or pixels, have no event in any training sample."""
     events = profile.splits["train"].events
-    if events is None or events.silent_channels < (DEAD_PIXELS if _is_camera(profile.shape) else DEAD_CHANNELS):
+    if events is None or events.left_out >= MOST_LATE:  # then channels are the least of the problems
+        return
+    if events.silent_channels < (DEAD_PIXELS if _is_camera(profile.shape) else DEAD_CHANNELS):
         return
     channels = events.by_channel.numel()
     silent = round(events.silent_channels * channels)
@@ -194,7 +202,7 @@ def _dead_channels(profile: Profile) -> Iterator[Finding]:
 def _dominant_channel(profile: Profile) -> Iterator[Finding]:
     """One channel has a large share of all training events."""
     events = profile.splits["train"].events
-    if events is None or events.by_channel.numel() < 2:
+    if events is None or events.by_channel.numel() < 2 or events.left_out >= MOST_LATE:
         return
     channel, share = events.busiest
     if share >= min(DOMINANT, max(HOT, HOT_TIMES / events.by_channel.numel())):

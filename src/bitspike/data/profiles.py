@@ -59,6 +59,16 @@ class EventProfile:
         return len(self.by_step)
 
     @property
+    def per_step(self) -> Spread:
+        """The mean events of a sample in a step, over the steps."""
+        return Spread.of(self.by_step)
+
+    @property
+    def per_channel(self) -> Spread:
+        """The mean events of a sample in a channel, over the channels."""
+        return Spread.of(self.by_channel.flatten())
+
+    @property
     def left_out(self) -> float:
         """The share of all events that are in no bin."""
         return sum((self.lost or {}).values())
@@ -159,7 +169,7 @@ def profile(data: Dataset, splits: Mapping[str, Samples] | None = None) -> Profi
 
 def _split(samples: Samples, classes: int, repeated: int) -> SplitProfile:
     """Return the profile of one split."""
-    by_class = tuple(torch.bincount(samples.labels.cpu(), minlength=classes).tolist())
+    by_class = tuple(torch.bincount(samples.labels.cpu(), minlength=classes)[:classes].tolist())  # or they are times
     groups = None if samples.groups is None else tuple(samples.groups.unique().tolist())
     return SplitProfile(
         len(samples),

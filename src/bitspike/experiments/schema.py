@@ -27,9 +27,9 @@ from bitspike.config import (
     validated,
 )
 from bitspike.data.config import DataConfig
+from bitspike.data.toml import IN_QUOTES, read_toml
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
-from bitspike.experiments.toml import IN_QUOTES, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
 
