@@ -60,7 +60,9 @@ def draw_data(figure: DataFigure, path: Path) -> Path:
     rows = math.ceil(len(figure.samples[:MOST_SAMPLES]) / columns)
     drawn = Figure(figsize=(11, 2.6 * rows + 3.2), layout="constrained")
     above, below = drawn.subfigures(2, 1, height_ratios=[2.6 * rows, 3.0])
-    drawn.suptitle(_short(figure.title, 100), fontsize=10, x=0.01, ha="left")
+    two = bool(figure.by_channel) and len(figure.by_channel["train"]) == 2 and figure.by_channel["train"].ndim > 1
+    colors = " (polarity 1 is red, 0 blue or black)" if two else ""
+    drawn.suptitle(_short(figure.title, 100) + colors, fontsize=10, x=0.01, ha="left")
     grid = above.subplots(rows, columns, squeeze=False).ravel()
     for axes in grid[len(figure.samples) :]:
         axes.axis("off")
@@ -104,13 +106,13 @@ def _image(axes: Axes, values: Tensor) -> None:
 
 
 def _camera(axes: Axes, summed: Tensor) -> None:
-    """Draw the events of a camera `[channels, H, W]`, summed over time: polarity 1 in red, 0 in blue, none in white."""
+    """Draw the events of a camera `[channels, H, W]`, summed over time: polarity 1 is red, 0 blue, both are black."""
     shown = summed.double()
     top = float(shown.flatten().quantile(0.99)) if shown.any() else 1.0
     depth = (shown / max(top, 1.0)).clamp(max=1).sqrt()
     blue, red = (depth[0], depth[1]) if len(depth) == 2 else (depth.sum(0), depth.sum(0))
     both = torch.maximum(red, blue)
-    picture = torch.stack([1 - blue, 1 - 0.8 * both, 1 - red], dim=-1).clamp(0, 1)
+    picture = torch.stack([1 - blue, 1 - both, 1 - red], dim=-1).clamp(0, 1)
     axes.imshow(picture.numpy(), interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])

@@ -80,13 +80,13 @@ def _config(name: str, settings: list[str]) -> DataConfig:
     """Return the settings of a dataset by its name, or of a TOML file's table [data]."""
     from bitspike.config import validated
     from bitspike.data.catalog import CATALOG, lookup
-    from bitspike.data.config import DataConfig
-    from bitspike.data.data_tables import PATHS, absolute, is_toml, read_data_config
+    from bitspike.data.config import FILES, DataConfig
+    from bitspike.data.data_tables import absolute, is_toml, read_data_config
     from bitspike.experiments.settings import parse_setting
 
     options = {key.removeprefix("data."): value for key, value in map(parse_setting, settings)}
     if is_toml(name):
-        options |= {key: absolute(Path(), options[key], f"--set {key}") for key in PATHS if key in options}
+        options |= {key: absolute(Path(), options[key], f"--set {key}") for key in FILES if key in options}
         return read_data_config(Path(name), options, " with --set")
     lookup(name, CATALOG)
     if "name" in options:

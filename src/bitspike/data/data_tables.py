@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.config import shown, validated
-from bitspike.data.config import DataConfig
+from bitspike.data.config import FILES, DataConfig
 from bitspike.data.toml import IN_QUOTES, read_toml
-
-PATHS = ("file", "test_file")
 
 
 def is_toml(name: str | Path) -> bool:
@@ -31,7 +29,7 @@ def read_data_config(path: Path, options: Mapping[str, Any], where: str = "") ->
         raise ValueError(
             f"{path}: has no table [data], which says where the samples are; write one, such as [data] file = 'my.npz'"
         )
-    for field in PATHS:
+    for field in FILES:
         if field in table:
             table[field] = absolute(path.parent, table[field], f"{path}: data.{field}")
     return validated(DataConfig, {**table, **options}, f"{path}{where if options else ''}: [data]")

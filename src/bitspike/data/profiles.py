@@ -105,7 +105,7 @@ class SplitProfile:
 
     samples: int
     by_class: tuple[int, ...]
-    groups: tuple[int, ...] | None
+    groups: tuple[int | str, ...] | None
     events: EventProfile | None
     images: ImageProfile | None
     repeated: int = 0
@@ -159,18 +159,23 @@ def profile(data: Dataset, splits: Mapping[str, Samples] | None = None) -> Profi
     """
     if splits is None:
         splits = {"train": data.train} | ({} if data.valid is None else {"valid": data.valid}) | {"test": data.test}
+    splits = {name: samples.to("cpu") for name, samples in splits.items()}
     known = sample_digests(splits["train"])
     profiles = {}
     for name, samples in splits.items():
         repeated = 0 if name == "train" else count_repeated(sample_digests(samples), known)
-        profiles[name] = _split(samples, data.classes, repeated)
+        profiles[name] = _split(samples, data, repeated)
     return Profile(data.title, data.shape, data.class_names, data.group_names, profiles)
 
 
-def _split(samples: Samples, classes: int, repeated: int) -> SplitProfile:
+def _split(samples: Samples, data: Dataset, repeated: int) -> SplitProfile:
     """Return the profile of one split."""
-    by_class = tuple(torch.bincount(samples.labels.cpu(), minlength=classes)[:classes].tolist())  # or they are times
-    groups = None if samples.groups is None else tuple(samples.groups.unique().tolist())
+    # labels beyond the classes are not classes, but times
+    by_class = tuple(torch.bincount(samples.labels, minlength=data.classes)[: data.classes].tolist())
+    groups: tuple[int | str, ...] | None = None
+    if samples.groups is not None:
+        numbers = samples.groups.unique().tolist()
+        groups = tuple(data.group_labels[group] if data.group_labels else group for group in numbers)
     return SplitProfile(
         len(samples),
         by_class,
@@ -227,7 +232,7 @@ def _events(samples: Frames) -> EventProfile:
 
 def _blocks(samples: Frames) -> Iterator[tuple[range, Tensor, Tensor, Tensor]]:
     """Yield ranges of samples, and of each of their bins the sample, the index and the number of events."""
-    lengths, starts = samples.lengths.cpu(), samples.starts.cpu()
+    lengths, starts = samples.lengths, samples.starts
     at = 0
     while at < len(lengths):
         held = lengths[at:].cumsum(0)
@@ -236,5 +241,5 @@ def _blocks(samples: Frames) -> Iterator[tuple[range, Tensor, Tensor, Tensor]]:
         sample = torch.repeat_interleave(torch.arange(at, end, device="cpu"), here)
         first = here.cumsum(0) - here
         bins = torch.arange(len(sample), device="cpu") + (starts[at:end] - first)[sample - at]
-        yield range(at, end), sample, samples.index.cpu()[bins].long(), samples.count.cpu()[bins].long()
+        yield range(at, end), sample, samples.index[bins].long(), samples.count[bins].long()
         at = end

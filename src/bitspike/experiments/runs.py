@@ -183,5 +183,5 @@ def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None
     write_experiment(spec, job.trainer, world, above)
     if world.first:
         options.started(spec, job.data.dataset, job.trainer.net, folder.path)
-    if (warning := job.data.one_class_warning(spec)) is not None:
+    for warning in job.data.warnings(spec):
         job.trainer.warn(warning)

@@ -150,7 +150,7 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
     """Return a warning if samples or settings differ from those of the run, as far as its files tell."""
-    part = "test" if split == "test" else "train"
+    part = split if split != "valid" or data.valid is not None else "train"
     info = weights_info(RunFolder(run).best)
     same = info.recorded("settings", "experiment") in (None, settings_digest(spec))
     if not same and not uses_removed(read_toml(run / "experiment.toml")):
