@@ -12,6 +12,7 @@ __all__ = [
     "Spikes",
     "encode_speech",
     "findings",
+    "from_torch",
     "latency",
     "load",
     "poisson",
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from bitspike.data.speech.cochlea import Spikes, encode_speech
     from bitspike.data.speech.sound import Sound
     from bitspike.data.speech.wav import read_wav
+    from bitspike.data.torch_datasets import from_torch
 else:
     from bitspike._lazy import lazy
 
@@ -46,6 +48,7 @@ else:
             "bitspike.data.speech.cochlea": ["Spikes", "encode_speech"],
             "bitspike.data.speech.sound": ["Sound"],
             "bitspike.data.speech.wav": ["read_wav"],
+            "bitspike.data.torch_datasets": ["from_torch"],
         },
     )
 

@@ -224,7 +224,7 @@ def _events(samples: Frames) -> EventProfile:
         largest_count=largest,
         lost=None if tally is None else tally.shares(),
         longer=None if tally is None else float((tally.after > 0).double().mean()),
-        duration_ms=Spread.of(tally.last_us[tally.given > 0] / 1000) if tally is not None and timed else None,
+        duration_ms=Spread.of(tally.last_us[tally.given > 0].double() / 1000) if tally is not None and timed else None,
         bin_ms=None if tally is None else tally.bin_us / 1000,
         cut_ms=None if tally is None or tally.end_us >= tally.bin_us * samples.steps else tally.end_us / 1000,
     )
