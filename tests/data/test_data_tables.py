@@ -48,7 +48,11 @@ def test_names(name, expected):
         ("[net]\n", {}, r"mine\.toml: has no table \[data\], which says where the samples are"),
         ("data = 5\n", {}, r"has no table \[data\]"),
         ("[data]\nname = ", {}, r"mine\.toml is not valid TOML"),
-        ("[data]\nfile = 'x.npz'\nbin = 5\n", {}, r"mine\.toml: \[data\]: no field is named 'bin'; did you mean 'bin_ms'"),
+        (
+            "[data]\nfile = 'x.npz'\nbin = 5\n",
+            {},
+            r"mine\.toml: \[data\]: no field is named 'bin'; did you mean 'bin_ms'",
+        ),
         ("[data]\nfile = 'x.npz'\n", {"steps": 0}, "steps: must be greater than or equal to 1, but is 0"),
         ('[data]\nfile = "C:\\new.npz"\n', {}, "write a path with backslashes in single quotes"),
     ],

@@ -51,9 +51,9 @@ def info(
     with bars() as begin:
         data = open_dataset(config, progress=begin)
     seconds = time.perf_counter() - began
-    splits, refusal = _splits(Path(name), config, data) if is_toml(name) else (_given(data), "")
+    splits, refused = _splits(Path(name), config, data) if is_toml(name) else (_given(data), [])
     shown = profile(data, splits)
-    found = [] if drawn_from_seed(config.name) else findings(shown)
+    found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
     if out is not None:
         _draw(data, splits, shown, out)
     entry = next((each for each in CATALOG.values() if each.name == config.name), None)
@@ -63,10 +63,10 @@ def info(
     values |= {"classes": data.classes, "shape": list(data.shape), "load_seconds": round(seconds, 3)}
     if as_json:
         values |= {split: _as_json(shown, split, samples) for split, samples in splits.items()}
-        values["warnings"] = [*([refusal] if refusal else []), *(asdict(finding) for finding in found)]
+        values["warnings"] = [asdict(finding) for finding in found]
         echo_json(values)
         return
-    _show(values, shown, found, refusal)
+    _show(values, shown, found)
     if out is not None:
         say(f"the figure is in {out}")
 
@@ -99,8 +99,9 @@ def _given(data: Dataset) -> dict[str, Samples]:
     return {"train": data.train, "test": data.test}
 
 
-def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Samples], str]:
+def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
     """Return the splits that training would use; if it could hold none out, the given ones and the reason."""
+    from bitspike.data.mistakes import Finding
     from bitspike.data.toml import read_toml
     from bitspike.experiments.held_out import splits
     from bitspike.experiments.schema import Experiment
@@ -111,9 +112,10 @@ def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Sa
     # the rest of the file may not be written yet
     spec = Experiment.model_construct(data=config, train=TrainConfig.model_construct(protocol=protocol))
     try:
-        return {str(split): samples for split, samples in splits(spec, data).items()}, ""
+        return {str(split): samples for split, samples in splits(spec, data).items()}, []
     except ValueError as error:
-        return _given(data), str(error)
+        evidence, _, remedy = str(error).rpartition("; ")
+        return _given(data), [Finding("no validation samples", "valid", evidence, remedy)]
 
 
 def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Path) -> None:
@@ -138,7 +140,7 @@ def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Pat
     draw_data(figure, out)
 
 
-def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding], refusal: str) -> None:
+def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding]) -> None:
     """Print the figures as text and tables, and a line for each warning."""
     console = screen()
     for key, value in values.items():
@@ -158,8 +160,8 @@ def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding], refus
         draw(class_table(shown), console)
         echo("")
     draw(figures_table(shown), console)
-    for line in (*([refusal] if refusal else []), *map(str, found)):
-        echo(f"warning: {line}")
+    for finding in found:
+        echo(f"warning: {finding}")
 
 
 def _as_json(shown: Profile, split: str, samples: Samples) -> dict[str, Any]:
