@@ -56,10 +56,13 @@ def findings(profile: Profile) -> list[Finding]:
     """Return what looks like a mistake in the data: an empty list if nothing does.
 
     Examples:
+        >>> import torch
         >>> import bitspike
-        >>> shown = bitspike.data.profile(bitspike.data.load("coding"))
-        >>> print(bitspike.data.findings(shown)[0])
-        1 of 1 test samples is also a training sample; leave it out of one of them, or accuracy says too much
+        >>> train, test = (bitspike.data.Images(torch.rand(9, 1, 8, 8), torch.arange(9) % n) for n in (3, 2))
+        >>> data = bitspike.data.Dataset("mine", "Mine", 3, train, test, class_names=("cat", "cow", "dog"))
+        >>> for finding in bitspike.data.findings(bitspike.data.profile(data)):
+        ...     print(finding)
+        class dog (of 3) has no test sample; the result says nothing about what is missing
     """
     return [finding for rule in RULES for finding in rule(profile)]
 
