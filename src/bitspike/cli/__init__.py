@@ -9,6 +9,7 @@ from bitspike._lazy import TRAIN, needs
 from bitspike.cli import (  # noqa: F401  (each adds its commands)
     bench,
     data,
+    data_info,
     encode,
     evaluate,
     predict,

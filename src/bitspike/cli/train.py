@@ -14,6 +14,7 @@ import typer
 
 from bitspike.cli.app import app
 from bitspike.cli.console import echo, echo_json, say, titled
+from bitspike.cli.data_findings import with_findings
 from bitspike.cli.interrupts import catching_interrupts
 from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
@@ -77,7 +78,7 @@ def train(
             command=shlex.join(["bitspike", *sys.argv[1:]]),
             listener=progress.listener(interrupted),
             progress=progress.begin,
-            started=progress.started,
+            started=with_findings(progress),
         )
         if trials is None:
             summary = train_run(spec, out, options)

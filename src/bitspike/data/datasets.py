@@ -11,6 +11,7 @@ from bitspike.config import validated
 from bitspike.data.binning import Binning
 from bitspike.data.catalog import CATALOG, lookup
 from bitspike.data.config import DataConfig
+from bitspike.data.data_tables import is_toml, read_data_config
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
 from bitspike.data.own_paths import called, digest_of, own_edition, own_paths
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
 _BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms")
 
 
-def load_dataset(name: str, *, root: Path | None = None, progress: Progress | None = None, **options: Any) -> Dataset:
-    """Return the dataset `name`, read with `options`; `bitspike.data.load` calls this."""
-    config = validated(DataConfig, {"name": name, **options}, f"load({name!r})")
+def load_dataset(
+    name: str | Path, *, root: Path | None = None, progress: Progress | None = None, **options: Any
+) -> Dataset:
+    """Return the dataset `name`, or that of a TOML file, read with `options`; `bitspike.data.load` calls this."""
+    if is_toml(name):
+        config = read_data_config(Path(name), options)
+    else:
+        config = validated(DataConfig, {"name": name, **options}, f"load({str(name)!r})")
     return open_dataset(config, root=root, progress=progress or silent)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
+from bitspike.data.toml import read_toml
 from bitspike.experiments.assembly import (
     RunOptions,
     build_network,
@@ -25,7 +26,6 @@ from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
 from bitspike.experiments.schema import Experiment, read_experiment
-from bitspike.experiments.toml import read_toml
 from bitspike.nn import SpikingNetwork
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
