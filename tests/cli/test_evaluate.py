@@ -102,7 +102,7 @@ def test_baselines_are_those_of_the_training_samples(done, cli):
     run, _ = done
     status, out, _ = cli("evaluate", run, "--baselines")
     assert status == 0
-    assert "beside it most frequent class 33.33%   logistic regression 100.00% (on pixels, 16 numbers a sample)" in out
+    assert "baselines most frequent class 33.33%   logistic regression 100.00% (on pixels, 16 numbers a sample)" in out
     result = json.loads(cli("evaluate", run, "--baselines", "--split", "train", "--json")[1])
     assert result["baselines"]["majority"] == pytest.approx(12 / TRAIN)
     assert result["baselines"].keys() == {"majority", "logistic", "features", "penalty"}

@@ -82,7 +82,7 @@ def _show(done: Evaluated) -> None:
     if result.unanswered:
         echo(f"no answer {result.unanswered:.2%}: no output neuron fired, which counts as wrong")
     if done.baselines is not None:
-        echo(f"beside it {baselines_in_words(done.baselines)}")
+        echo(f"baselines {baselines_in_words(done.baselines)}")
     if done.classification is not None:
         _show_means(done.classification, done.spec.train)
     names = done.network.neuron_names()
