@@ -235,8 +235,9 @@ class Dataset:
     """A data set ready for training. `edition` says which files these are, where several exist.
 
     `group_names` says what the samples' groups are, such as "speakers"; it is empty where the set has none.
-    `class_names` has one name for each class; a set without names has the numbers "0", "1" and so on. `valid` holds
-    the samples of `data.validation_file`, or None.
+    `class_names` has one name for each class; a set without names has the numbers "0", "1" and so on. `file_labels` has
+    the label of each class in the user's own files, and `group_labels` the name of each group that is text there; both
+    are empty otherwise. `valid` holds the samples of `data.validation_file`, or None.
 
     Examples:
         >>> import torch
@@ -259,6 +260,8 @@ class Dataset:
     group_names: str = ""
     class_names: tuple[str, ...] = ()
     valid: Samples | None = None
+    file_labels: tuple[str, ...] = ()
+    group_labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = self.class_names or tuple(map(str, range(self.classes)))
@@ -270,16 +273,6 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample at one time step."""
         return self.train.shape
-
-    def label_advice(self) -> str:
-        """Return advice for a network with fewer outputs than classes: often the labels are wrong."""
-        found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
-        low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
-        if len(found) == self.classes:
-            return outputs
-        if len(found) == high - low + 1:
-            return f"labels start at 0, but these go from {low} to {high}: subtract {low} from them (or {outputs})"
-        return f"labels count up from 0, but only {len(found)} of them have a sample: number them anew (or {outputs})"
 
     def __repr__(self) -> str:
         return (

@@ -158,7 +158,7 @@ def evaluate_run(
     batch = evaluation_batch(spec.train.evaluate_batch, samples)
     tick = options.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     precision = spec.train.precision
-    task = make_task(spec, len(net.layers))
+    task = make_task(spec, net, parts["train"].labels.to(options.device))
     scores: list[Tensor] = []
     with reproducible(precision), cast(precision, options.device), threads_for(iteration_work(spec, data)):
         result = evaluate(
@@ -190,7 +190,7 @@ def _classified(net: SpikingNetwork, task: Task, data: Dataset, samples: Samples
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
     """Return a warning if samples or settings differ from those of the run, as far as its files tell."""
-    part = "test" if split == "test" else "train"
+    part = split if split != "valid" or data.valid is not None else "train"
     info = weights_info(RunFolder(run).best)
     same = info.recorded("settings", "experiment") in (None, settings_digest(spec))
     if not same and not uses_removed(read_toml(run / "experiment.toml")):
