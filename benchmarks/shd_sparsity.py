@@ -56,7 +56,7 @@ def train(spec: Experiment, cost: float, seeds: int, runs: Path, options: RunOpt
         "hidden_spikes": None if spikes is None else sum(spikes),
         "dead": dead,
         "test_losses": [trial["test_loss"] for trial in trials],
-        "validation_accuracies": [trial.get("validation_accuracy") for trial in trials],
+        "validation_accuracies": [trial.get("valid_accuracy") for trial in trials],
         "endings": summary["endings"],
         "seconds": summary["seconds"],
         "data": summary["data"],
