@@ -11,6 +11,7 @@ from torch import nn
 import bitspike
 from bitspike import Constant, Relax, ThresholdAnnealing, build, suggest_schedules
 from bitspike.suggest import measure_drive, relaxing_rate
+from bitspike.suggest.schedules import suggest_with_drives
 
 CONV = "6Conv3-AP2-8Conv3-8Dense5"  # for 1 x 8 x 8
 
@@ -226,6 +227,34 @@ def test_a_threshold_below_the_start_needs_no_annealing():
     assert third.stop == 1e6
 
 
+def test_a_layer_that_hears_itself_ends_at_its_drive():
+    """At a low threshold its feedback would drown its input; the layer behind it ends as any other."""
+    net, x = build("12-30-4", recurrent=True, generator=torch.Generator().manual_seed(0)), torch.rand(10, 16, 12)
+    (one, first), (other, second) = suggest_with_drives(net, x, 100)
+    assert (first.feedback, second.feedback) == (True, False)
+    assert (one.start, one.stop) == pytest.approx((0.5 * first.typical, 1.0 * first.typical))
+    assert (other.start, other.stop) == pytest.approx((0.125 * second.typical, 0.25 * second.typical))
+
+
+def test_a_recurrent_binary_network_learns_with_the_suggested_thresholds():
+    """Which of two groups of inputs is active."""
+    generator = torch.Generator().manual_seed(0)
+    net = build("12-32-2", recurrent=True, slope=0.5, surrogate_center="current", generator=generator)
+    labels = torch.arange(16) % 2
+    rates = torch.where(labels[:, None] == (torch.arange(12) < 6), 0.3, 0.02)
+    x = (torch.rand(30, 16, 12, generator=generator) < rates).float()
+    annealing = ThresholdAnnealing(net, suggest_schedules(net, x, iterations=25))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(25):
+        loss = bitspike.cross_entropy_loss(net(x).spikes, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad.isfinite().all() for p in net.parameters())
+        optimizer.step()
+        annealing.step()
+    assert (net(x).spikes.sum(0).argmax(1) == labels).float().mean() > 0.9
+
+
 def test_it_is_public():
     assert bitspike.suggest_schedules is suggest_schedules
 
@@ -272,7 +301,7 @@ def test_a_layer_that_is_never_driven_is_named():
         ({"start": 0.0}, "start"),
         ({"start": 2.0, "stop": 3.0}, "start"),
         ({"start": 0.5, "stop": 0.5}, "stop"),
-        ({"stop": -1.0}, "start"),
+        ({"stop": -1.0}, "stop"),
         ({"within": 0.0}, "within"),
         ({"theta_inf": [1.0]}, "theta_inf .* 3, but 1"),
         ({"theta_inf": -1.0}, "theta_inf must be a number > 0"),

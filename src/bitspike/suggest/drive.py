@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -24,7 +24,8 @@ class Drive:
     sample if its peak reaches theta. Where there are several glances, each glance has its own peak. The peaks of a
     layer whose spikes come back to it are those of a run in which half of what is driven fires.
 
-    `theta` is the threshold at which the layer fired into the next one when that was measured.
+    `theta` is the threshold at which the layer fired into the next one when that was measured. `feedback` says whether
+    the layer's spikes come back to it.
 
     Examples:
         >>> import torch
@@ -41,6 +42,7 @@ class Drive:
     layer: str
     peaks: Tensor
     theta: float
+    feedback: bool = False
 
     @property
     def typical(self) -> float:
@@ -64,17 +66,18 @@ class Drive:
         return min((self.typical - self.theta) / (theta_inf - self.theta), 1.0)
 
 
-FiresAt = Callable[[str, float], float]  # from a layer's name and its typical peak to its threshold
+FiresAt = Callable[[Drive], float]  # from a layer's drive, whose theta is still 0, to its threshold
 
 
-def drive_of(name: str, neurons: nn.Module, peaks: Tensor, fires_at: FiresAt) -> Drive:
+def drive_of(name: str, neurons: nn.Module, peaks: Tensor, fires_at: FiresAt, *, feedback: bool = False) -> Drive:
     """Return the drive of a layer with these peaks; raise if nothing drives neurons that should fire."""
     if not (peaks > 0).any() and not isinstance(neurons, LeakyReadout):
         raise ValueError(
             f"measure_drive: no neuron of {name} is driven above rest by this batch, so it would fire at no "
             "threshold; give a larger batch, lower thresholds (stop), or other initial weights"
         )
-    return Drive(name, peaks, fires_at(name, Drive(name, peaks, 0.0).typical))
+    drive = Drive(name, peaks, 0.0, feedback)
+    return replace(drive, theta=fires_at(drive))
 
 
 class Firing(NamedTuple):

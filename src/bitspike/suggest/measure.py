@@ -53,7 +53,7 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = STOP) -> list[Dr
     layers = neuron_layers("measure_drive", net)
     if not 0 < start < 1:
         raise ValueError(f"measure_drive: start must be in (0, 1), a share of the typical peak, but is {start!r}")
-    return measured(net, batch, layers, lambda name, typical: start * typical)
+    return measured(net, batch, layers, lambda drive: start * drive.typical)
 
 
 @torch.no_grad()
@@ -89,7 +89,7 @@ def _measured_by_block(net: SpikingNetwork, batch: Tensor, fires_at: FiresAt) ->
 
         drive = drive_of(name, block.lif, fire(NEVER).highest, fires_at)
         if block.lif.recurrent_weight() is not None:
-            drive = drive_of(name, block.lif, peaks_with_feedback(fire, drive), fires_at)
+            drive = drive_of(name, block.lif, peaks_with_feedback(fire, drive), fires_at, feedback=True)
         yield drive
         x, steps = run(drive.theta).spikes, None
 

@@ -32,7 +32,8 @@ def measured_by_passes(net: nn.Module, batch: Any, layers: dict[str, Neurons], f
             def fire(theta: float, thetas: dict[str, float] = thetas, layer: str = last) -> Firing:
                 return _run(net, batch, layers, thetas | {layer: theta}, layer)[layer]
 
-            drives[last] = drive_of(last, layers[last].module, peaks_with_feedback(fire, drives[last]), fires_at)
+            peaks = peaks_with_feedback(fire, drives[last])
+            drives[last] = drive_of(last, layers[last].module, peaks, fires_at, feedback=True)
             settled = True
             continue
         if len(drives) == len(layers):

@@ -14,6 +14,7 @@ from bitspike.schedules import Constant, Relax, Schedule
 from bitspike.suggest.drive import Drive
 from bitspike.suggest.measure import STOP, measured
 
+FEEDBACK_STOP = 1.0  # as STOP, of a layer that hears its own spikes
 _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never covers all of it
 _HIGHEST_START = 0.5  # of the drive: most of what is driven fires there
 _HIGHEST_FIRING = 0.99  # of the drive; at a membrane's very value, rounding would decide whether it fires
@@ -25,7 +26,7 @@ def suggest_schedules(
     *,
     iterations: int,
     start: float | None = None,
-    stop: float = STOP,
+    stop: float | None = None,
     theta_inf: float | Sequence[float] | None = None,
     within: float = 0.3,
 ) -> list[Schedule]:
@@ -35,10 +36,11 @@ def suggest_schedules(
     runs over all time steps.
 
     theta_inf is `stop` times the typical peak of the layer's free membrane (`measure_drive`), or as given: one number,
-    or one a layer. theta_0 is `start` times the typical peak; if `start` is not given, it is half of `stop`, at most
-    0.5. Below 1, more than half of the driven neurons fire, so that every layer has input and gradients from the first
-    iteration on. The default of `stop` is provisional: it is the middle of the levels that were best on sets of events,
-    0.125 to 0.5, until the study in benchmarks/threshold_study.py is evaluated (docs/reports/annealing.md).
+    or one a layer. If `stop` is not given it is 0.25, and 1 for a layer that hears its own spikes. theta_0 is `start`
+    times the typical peak; if `start` is not given, it is half of `stop`, at most 0.5. Below 1, more than half of the
+    driven neurons fire, so that every layer has input and gradients from the first iteration on. The defaults of `stop`
+    are provisional: 0.25 is the middle of what was best on sets of events, 0.125 to 0.5, and 1 was best in a first try
+    of recurrent networks; benchmarks/threshold_study.py will decide (docs/reports/annealing.md).
 
     Each layer is measured with the layers before it at their theta_inf, or near their typical peak where theta_inf is
     above that: an untrained layer hardly fires there. A layer that hears its own spikes is measured with them. Behind
@@ -69,7 +71,7 @@ def suggest_with_drives(
     batch: Any,
     iterations: int,
     start: float | None = None,
-    stop: float = STOP,
+    stop: float | None = None,
     theta_inf: float | Sequence[float] | None = None,
     within: float = 0.3,
 ) -> list[tuple[Schedule, Drive]]:
@@ -79,20 +81,25 @@ def suggest_with_drives(
             "suggest_schedules: iterations must be a whole number >= 1, those of the whole training, "
             f"but is {iterations!r}"
         )
-    first = min(stop / 2, _HIGHEST_START) if start is None else start
-    if not 0 < first < 1:
-        raise ValueError(f"suggest_schedules: start must be in (0, 1), a share of the typical peak, but is {first!r}")
-    if not stop > first:
-        raise ValueError(f"suggest_schedules: stop must be > start, but they are {stop!r} and {first!r}")
+    if start is not None and not 0 < start < 1:
+        raise ValueError(f"suggest_schedules: start must be in (0, 1), a share of the typical peak, but is {start!r}")
+    if stop is not None and not stop > (start or 0):
+        raise ValueError(f"suggest_schedules: stop must be > start, but they are {stop!r} and {start or 0!r}")
     rate = relaxing_rate(iterations, within)
     layers = neuron_layers("measure_drive", net)
     given = {} if theta_inf is None else _finals(theta_inf, list(layers))
 
-    def final(layer: str, typical: float) -> float:
-        return given.get(layer, stop * typical)
+    def level(drive: Drive) -> float:
+        return stop if stop is not None else max(FEEDBACK_STOP if drive.feedback else STOP, 2 * (start or 0))
 
-    drives = measured(net, batch, layers, lambda layer, typical: min(final(layer, typical), _HIGHEST_FIRING * typical))
-    return [(_schedule(drive, first, final(drive.layer, drive.typical), rate), drive) for drive in drives]
+    def final(drive: Drive) -> float:
+        return given.get(drive.layer, level(drive) * drive.typical)
+
+    def first(drive: Drive) -> float:
+        return start if start is not None else min(level(drive) / 2, _HIGHEST_START)
+
+    drives = measured(net, batch, layers, lambda drive: min(final(drive), _HIGHEST_FIRING * drive.typical))
+    return [(_schedule(drive, first(drive), final(drive), rate), drive) for drive in drives]
 
 
 def _finals(theta_inf: float | Sequence[float], layers: list[str]) -> dict[str, float]:
