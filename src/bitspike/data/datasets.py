@@ -124,7 +124,10 @@ def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Bi
 
     bin_ms, steps = chosen("bin_ms"), chosen("steps")
     if bin_ms is None or steps is None:
-        raise ValueError("data: events need data.bin_ms, the width of a time bin, and data.steps, how many there are")
+        raise ValueError(
+            "data: events need data.bin_ms, the width of a time bin, and data.steps, how many there are; an experiment "
+            "file of your own events may leave them out, and its run has them"
+        )
     if split == "test":
         # steps given without test_steps hold for both
         steps = config.test_steps or (config.steps if config.steps is not None else chosen("test_steps", steps))
@@ -156,7 +159,25 @@ def _refuse(config: DataConfig, fields: Sequence[str], because: str) -> None:
 # ---- The user's own files
 
 
+def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
+    """Return `config` with the time bins that it leaves out, found from its own training events, and their source.
+
+    A config that needs none comes back as it is, with an empty source.
+    """
+    from bitspike.data.default_bins import default_bins
+    from bitspike.data.event_files import kind_of, read_event_file
+
+    path = None if config.file is None or not Path(config.file).is_file() else Path(config.file)
+    if path is None or None not in (config.bin_ms, config.steps) or (config.kind or kind_of(path)) != "events":
+        return config, ""
+    events = read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
+    given = None if config.bin_ms is None else round(config.bin_ms * 1000)
+    found = default_bins(events, bin_us=given, steps=config.steps)
+    return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
+
+
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
+    config, _ = with_bins(config)
     path = Path(str(config.file))
     train = _own_file(path, config, "train", root, progress)
     if config.test_file is not None:
