@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bitspike.config import Config, Problem, problems_of, shown, validated
+from bitspike.config import Config, problems_of, shown, validated
 from bitspike.data.config import DataConfig
 from bitspike.experiments.default_network import default_notation, dense_notation
 from bitspike.experiments.recipes import BASES, NO_BASE, Facts, Tables, downsample_for, recipe, recipe_fields
@@ -92,8 +92,8 @@ def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> 
         return _merged(found, _without(values, "base"))
     if labels_are_times(config.name):
         raise ValueError(
-            f"{where}: no recipe is for the task {config.name!r}; give net.notation, net.beta, net.slope, net.theta and "
-            "train.lr"
+            f"{where}: no recipe is for the task {config.name!r}; give net.notation, net.beta, net.slope, net.theta "
+            "and train.lr"
         )
     data = open_dataset(config)
     base = _base_for(values, data)

@@ -38,6 +38,15 @@ def recipe(base: str) -> Tables:
     return table
 
 
+def recipe_toml(base: str) -> str:
+    """Return a base recipe as TOML: its fields, the rules that make fields from the data, and the sources of both."""
+    import tomli_w
+
+    kind = "static images" if base == "base/images" else "events and spikes over time"
+    heading = f"# {base}: what an experiment file on {kind} takes for fields that it does not give\n\n"
+    return heading + tomli_w.dumps(recipe(base))
+
+
 def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
     """Return the tables `data`, `net` and `train` of a recipe for data with these facts.
 
@@ -57,11 +66,28 @@ def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
     if len(facts.layers) < 2:  # no hidden layer
         net.pop("spike_dropout", None)
     batch = _value(given, "train", "batch", batch_for(facts.samples, rules))
-    epochs = _value(given, "train", "epochs", rules["epochs"])
-    train |= {"batch": batch, "epochs": epochs}
-    fields["data"]["repeat"] = repeat_for(facts.samples, batch, epochs, rules)
+    train |= {"batch": batch, "epochs": rules["epochs"]}
+    fields["data"]["repeat"] = repeat_for(facts.samples, batch, rules)
     _leave_out_what_has_no_meaning(fields, given)
     return fields
+
+
+def lines_about(sources: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    """Return lines for the user: the time bins that were found, and the recipe with what it made of the data.
+
+    `sources` and `values` are those of a complete experiment.
+    """
+    lines = []
+    if (found := sources.get("data.bin_ms", sources.get("data.steps", ""))).startswith("found: "):
+        data = values["data"]
+        lines.append(f"{data['steps']} time bins of {data['bin_ms']:g} ms ({found})")
+    bases = {source.partition(":")[0] for source in sources.values()} & set(BASES)
+    for base in sorted(bases):
+        data, train = values["data"], values["train"]
+        passes = f"{train['epochs'] * data['repeat']} passes, batch {train['batch']}"
+        delays = f", delays up to {steps} steps" if (steps := values["net"]["delays"]) else ""
+        lines.append(f"recipe {base}: {passes}{delays} (bitspike preset show {base})")
+    return lines
 
 
 def decays(layers: Sequence[str], steps: int, rules: Mapping[str, float]) -> list[Any]:
@@ -96,19 +122,21 @@ def batch_for(samples: int, rules: Mapping[str, float]) -> int:
     return int(min(max(wanted, rules["smallest_batch"]), rules["largest_batch"]))
 
 
-def repeat_for(samples: int, batch: int, epochs: int, rules: Mapping[str, float]) -> int:
+def repeat_for(samples: int, batch: int, rules: Mapping[str, float]) -> int:
     """Return the passes of an epoch that give about `iterations` in all, and no fewer passes than `fewest_passes`.
+
+    They are for the recipe's number of epochs: a file with fewer epochs trains for a shorter time.
 
     Examples:
         >>> from bitspike.experiments.recipes import recipe, repeat_for
-        >>> repeat_for(1800, 32, 20, recipe("base/sequences")["rules"])  # 20 x 3 passes of 57 iterations
+        >>> repeat_for(1800, 32, recipe("base/sequences")["rules"])  # 20 x 3 passes of 57 iterations
         3
-        >>> repeat_for(60_000, 256, 20, recipe("base/sequences")["rules"])
+        >>> repeat_for(60_000, 256, recipe("base/sequences")["rules"])
         1
     """
     iterations_a_pass = -(-samples // batch)
     passes = max(rules["iterations"] / iterations_a_pass, rules["fewest_passes"])
-    return max(1, round(passes / epochs))
+    return max(1, round(passes / rules["epochs"]))
 
 
 def downsample_for(shape: Sequence[int], rules: Mapping[str, float]) -> int:

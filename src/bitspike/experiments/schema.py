@@ -28,6 +28,7 @@ from bitspike.config import (
 )
 from bitspike.data.config import DataConfig
 from bitspike.experiments.completion import completed, with_stand_ins
+from bitspike.experiments.recipes import NO_BASE
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
 from bitspike.experiments.toml import IN_QUOTES, read_toml
@@ -225,7 +226,7 @@ class Experiment(Config):
     @classmethod
     def _only_in_files(cls, base: str | None) -> str | None:
         if base is not None:
-            raise ValueError("base belongs to experiment files, but this experiment is complete; leave it out")
+            raise ValueError("belongs to experiment files, but this experiment is complete; leave it out")
         return base
 
     @field_validator("sources")
@@ -279,6 +280,8 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str, 
     taken_out: list[tuple[str, str]] = []
     for setting in settings:
         key, value = parse_setting(setting)
+        if key == "base" and value is None:
+            value = NO_BASE
         if value is None:
             taken_out.append((key, setting))
         if key in _PATHS and isinstance(value, str):
