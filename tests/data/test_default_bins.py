@@ -41,9 +41,9 @@ def test_about_a_hundred_bins_of_a_round_width_for_a_row_of_channels(end, bin_us
     assert (found.bin_us, found.steps) == (bin_us, steps)
 
 
-def test_a_camera_gets_half_as_many():
+def test_a_camera_gets_fewer():
     found = default_bins(samples([999_999] * 20, sensor=CAMERA))
-    assert (found.bin_us, found.steps) == (20_000, 50)
+    assert (found.bin_us, found.steps) == (30_000, 34)
 
 
 @pytest.mark.parametrize(("count", "steps"), [(2, 20), (4, 20), (10, 40), (20, 80), (25, 100), (1000, 100)])

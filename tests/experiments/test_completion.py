@@ -1,4 +1,4 @@
-"""Experiment files of a few lines: what they leave out comes from their data or a base recipe, and nothing else does."""
+"""Experiment files of a few lines: what they leave out comes from their data or a base recipe."""
 
 import numpy as np
 import pytest

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bitspike.data.events import Events
 
 ROW_STEPS = 100  # about so many bins for a row of channels: a recipe's decays and delays were found with 100
-CAMERA_STEPS = 50  # about so many for a camera, where a step costs more and short times say less
+CAMERA_STEPS = 30  # about so many for a camera, where a step costs more and short times say less
 LONG = 0.95  # the share of samples that the bins cover to their end
 KEPT = 0.99  # the share of all events that the bins cover at least
 BINS_AN_EVENT = 4  # at most so many bins for each event of a sample in the middle
@@ -36,7 +36,7 @@ def default_bins(events: Events, *, bin_us: int | None = None, steps: int | None
     """Return bins that cover the samples: what is given stays, and the rest is found.
 
     The bins end where 95 % of the samples and 99 % of the events have ended. They are about 100 for a row of channels
-    and 50 for a camera, and at most four for each event of the median sample, but 20 at least. Their width is a round
+    and 30 for a camera, and at most four for each event of the median sample, but 20 at least. Their width is a round
     number. A recorder whose clock ticks slowly gets bins of whole ticks.
 
     Examples:

@@ -67,6 +67,8 @@ def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
         net.pop("spike_dropout", None)
     batch = _value(given, "train", "batch", batch_for(facts.samples, rules))
     train |= {"batch": batch, "epochs": rules["epochs"]}
+    if "conv" in facts.layers:
+        rules = {**rules, "iterations": rules.get("camera_iterations", rules["iterations"])}
     fields["data"]["repeat"] = repeat_for(facts.samples, batch, rules)
     _leave_out_what_has_no_meaning(fields, given)
     return fields
@@ -147,7 +149,7 @@ def downsample_for(shape: Sequence[int], rules: Mapping[str, float]) -> int:
         >>> [downsample_for((2, side, side), recipe("base/sequences")["rules"]) for side in (34, 64, 128, 720)]
         [1, 2, 4, 32]
     """
-    if len(shape) != 3:
+    if len(shape) != 3 or "largest_side" not in rules:
         return 1
     return int(2 ** max(0, math.ceil(math.log2(max(shape[1:]) / rules["largest_side"]))))
 
