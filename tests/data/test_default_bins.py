@@ -115,5 +115,15 @@ def test_bins_that_are_given_stay(tmp_path, monkeypatch):
     assert with_bins(DataConfig(file=file, bin_ms=2.0))[0].bin_ms == 2.0
     assert with_bins(DataConfig(file=file, steps=7))[0].steps == 7
     assert with_bins(DataConfig(name="shd")) == (DataConfig(name="shd"), "")
-    missing = DataConfig(file=tmp_path / "none.npz")
-    assert with_bins(missing) == (missing, "")
+    with pytest.raises(FileNotFoundError, match=r"none\.npz does not exist"):
+        with_bins(DataConfig(file=tmp_path / "none.npz"))
+
+
+def test_the_bins_of_several_files_hold_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "data"))
+    for name, end in (("a", 400_000), ("b", 812_000)):
+        events = samples([end] * 12)
+        arrays = {"t_us": events.t, "x": events.x, "offsets": events.offsets, "labels": np.arange(12) % 3}
+        write_npz(tmp_path / f"{name}.npz", **arrays)
+    assert with_bins(DataConfig(file=tmp_path / "?.npz"))[0].bin_ms == 8.0
+    assert open_dataset(DataConfig(file=(tmp_path / "a.npz", tmp_path / "b.npz"))).train.steps == 102

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from bitspike.data import array_files
 from bitspike.data.array_files import open_arrays, read_npy
 from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
+from bitspike.data.sample_columns import read_columns
 from helpers.files import event_arrays, npy_bytes, write_hdf5, write_npz
 
 WRITERS = {"data.npz": write_npz, "data.h5": write_hdf5}
@@ -110,7 +111,11 @@ def test_images_are_bytes_or_floats(write, shape):
         (np.zeros((2, 28, 28, 1), np.uint8), [0, 1], r"looks like \[N, H, W, C\]"),
         (np.zeros((2, 3, 3)), [[0], [1]], "labels must have one dimension"),
         (np.zeros((0, 3, 3)), [], "labels is empty"),
-        (np.zeros((2, 3, 3)), np.array([b"a", b"b"]), "labels must be whole numbers, but is"),
+        (np.zeros((2, 3, 3)), np.array([1j, 2j]), "labels must be whole numbers or text, but is complex128"),
+        (np.zeros((2, 3, 3)), np.array([b"a", b""]), "printable characters, but that of sample 1 is ''"),
+        (np.zeros((2, 3, 3)), np.array([b"a", b"b\n"]), r"but that of sample 1 is 'b\\n'"),
+        (np.zeros((2, 3, 3)), np.array([b"a", b"\xff"]), "labels must be text in UTF-8, but some is not"),
+        (np.zeros((2, 3, 3)), np.array([b"a", b"b" * 101]), "text of 1 to 100 printable characters"),
     ],
 )
 def test_wrong_images_are_named(write, images, labels, says):
@@ -304,9 +309,27 @@ def test_pickles_are_never_loaded(tmp_path):
     assert kind_of(path) == "images"
 
 
-def test_text_in_hdf5_is_refused(tmp_path):
-    path = write_hdf5(tmp_path / "data.h5", images=IMAGES["images"], labels=["a", "b"])
-    refused(read_image_file, path, "labels: must be plain numbers, but is Python objects")
+@pytest.mark.parametrize("labels", [["b", "zwölf"], ["b", "c" * 60], np.array([b"b", b"c"])])
+@pytest.mark.parametrize("packed", [None, "gzip"])
+def test_text_in_hdf5_is_numbered_by_its_characters(tmp_path, labels, packed):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["images"] = IMAGES["images"]
+        file.create_dataset("labels", data=labels, compression=packed)
+    assert read_image_file(tmp_path / "data.h5").labels.tolist() == [0, 1]
+    found = read_columns(tmp_path / "data.h5").labels.tolist()
+    assert found == [one.decode() if isinstance(one, bytes) else one for one in labels]
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["a", ""], "that of sample 1 is ''"),
+        (["a", "b" * 500], "labels: is text of up to 500 bytes, but at most 400 are read"),
+        ([["a"], ["b"]], "labels: text must have one dimension"),
+    ],
+)
+def test_wrong_text_in_hdf5(tmp_path, labels, says):
+    refused(read_image_file, write_hdf5(tmp_path / "data.h5", images=IMAGES["images"], labels=labels), says)
 
 
 def test_promised_sizes_are_checked_before_they_are_allocated(tmp_path):

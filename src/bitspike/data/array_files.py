@@ -74,7 +74,7 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
 
             from bitspike.data.hdf5_files import hdf5_arrays
 
-            file, arrays_of = h5py.File(source, "r"), hdf5_arrays
+            file, arrays_of = h5py.File(source, "r"), partial(hdf5_arrays, stream=source)
         elif magic[:2] == b"PK":
             file, arrays_of = zipfile.ZipFile(source), _npz_arrays
         else:
@@ -171,7 +171,10 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
 def require_plain(shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> int:
     """Return the number of bytes of an array, from its header; refuse Python objects and more than `limit` bytes."""
     if dtype.hasobject:
-        raise Refused("must be plain numbers, but is Python objects (pickled), which are never read")
+        raise Refused(
+            "must be plain numbers, but is Python objects (pickled), which are never read; text is written with "
+            ".astype(str)"
+        )
     size = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or size > limit:
         raise Refused(f"its header promises {list(shape)} of {dtype}, {size} bytes, but at most {limit} are read")

@@ -11,6 +11,11 @@ from bitspike.config import Config, Positive, Real, Truth, Whole
 
 Share = Annotated[Real, Field(ge=0, lt=1)]
 Above0 = Annotated[Real, Field(gt=0, le=1e9)]
+OneOrMore = Path | Annotated[tuple[Path, ...], Field(min_length=1)]
+Group = Annotated[Whole, Field(ge=0, lt=2**31)] | Annotated[str, Field(min_length=1)]
+
+FILES = ("file", "test_file", "validation_file")  # fields that hold paths
+PATHS = tuple(f"data.{field}" for field in FILES)
 
 
 class DataConfig(Config):
@@ -18,16 +23,28 @@ class DataConfig(Config):
 
     name: str | None = None
     """A built-in data set; `bitspike data list` shows them."""
-    file: Path | None = None
-    """Your own data, an npz or HDF5 file. The path is relative to the TOML file."""
-    test_file: Path | None = None
-    """The test samples of your own data. Without it `test_share` of `file` is held out."""
+    file: OneOrMore | None = None
+    """Your own data: an npz or HDF5 file, a list of them, or a pattern such as `"rec-*.npz"`, whose files are sorted by
+    name. Paths are relative to the TOML file."""
+    test_file: OneOrMore | None = None
+    """The test samples of your own data, given like `file`. Without it `test_share` of `file` is held out."""
+    validation_file: OneOrMore | None = None
+    """The samples that protocol `holdout` chooses the best epoch by, given like `file`. Without it `validation_share`
+    of the training samples is held out."""
     kind: Literal["images", "events", "spikes"] | None = None
     """The kind of samples in `file`. If it is not given, the names of the file's arrays decide."""
     time_unit: Literal["s", "ms", "us"] | None = None
     """The unit of the events' times in `file`."""
     sensor: tuple[Positive, ...] | None = None
     """The sensor's size: height and width, or the number of units. Without it the events tell."""
+    time_origin: Literal["first", "zero"] | None = None
+    """The time from which bins count in `file`: that of a sample's `first` event (the default), or time `zero` of its
+    recording."""
+    class_names: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] | None = Field(None, min_length=1)
+    """The names of the classes in `file`, in the order of their labels. Without it a class is called by its label."""
+    groups: Literal["array", "file"] | None = None
+    """The samples of `file` that no split divides: those with the same entry of the array `groups` (the default, where
+    the file has one), or those of one `file` of a list."""
 
     bin_ms: Above0 | None = None
     """The width of a time bin, in milliseconds. Events of one bin are one time step."""
@@ -47,14 +64,14 @@ class DataConfig(Config):
     keep: Annotated[Real, Field(gt=0, le=1)] = 1.0
     """The share of pixels that thinned images keep; they are drawn once for each sample."""
     train_limit: Positive | None = None
-    """Use only so many training samples, drawn with `split_seed`."""
+    """Use only so many training samples, drawn with `split_seed`; of your own data, a share of every class."""
     test_limit: Positive | None = None
-    """Use only so many test samples, drawn with `split_seed`."""
+    """Use only so many test samples, drawn with `split_seed`; of your own data, a share of every class."""
     validation_share: Share = 0.1
     """The share of training samples, in each class, that protocol `holdout` keeps to choose the best epoch by. Where
     samples are in groups, such as speakers, whole groups are kept, of about so many samples."""
-    validation_groups: tuple[Annotated[Whole, Field(ge=0, lt=2**31)], ...] | None = Field(None, min_length=1)
-    """The groups that protocol `holdout` keeps, by their numbers. Without it `split_seed` draws them."""
+    validation_groups: tuple[Group, ...] | None = Field(None, min_length=1)
+    """The groups that protocol `holdout` keeps, by their numbers or names. Without it `split_seed` draws them."""
     test_share: Annotated[Real, Field(gt=0, lt=1)] = 0.2
     """The share of your own `file` that becomes the test set, where there is no `test_file`."""
     split_seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
@@ -66,7 +83,20 @@ class DataConfig(Config):
     def _one_source(self) -> Self:
         if (self.name is None) == (self.file is None):
             raise ValueError("give either data.name, a built-in set, or data.file, your own")
-        for field in ("test_file", "kind", "time_unit", "sensor"):
+        for field in (*FILES[1:], "kind", "time_unit", "sensor", "time_origin", "class_names", "groups"):
             if self.file is None and getattr(self, field) is not None:
                 raise ValueError(f"data.{field} belongs to your own data (data.file), but data.name is {self.name!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _no_share_beside_a_file(self) -> Self:
+        shares = {"validation_file": ("validation_share", "validation_groups"), "test_file": ("test_share",)}
+        for file, fields in shares.items():
+            for field in fields if getattr(self, file) is not None else ():
+                # a run's experiment.toml holds the defaults, too
+                if getattr(self, field) != type(self).model_fields[field].default:
+                    raise ValueError(
+                        f"data.{field} has no meaning beside data.{file}, which holds all of these samples; leave one "
+                        "of them out"
+                    )
         return self

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from bitspike.config import validated
 from bitspike.data.binning import Binning
@@ -14,12 +13,13 @@ from bitspike.data.catalog import CATALOG, lookup
 from bitspike.data.config import DataConfig
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
+from bitspike.data.own_paths import called, digest_of, expanded, own_edition, own_paths
 from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
+from bitspike.data.sample_columns import Numbering, read_columns
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import limited, split_rows
+from bitspike.data.splits import limited, limited_by_class, split_rows
 from bitspike.data.thinning import thinned
-from bitspike.files import digest
 
 if TYPE_CHECKING:
     from bitspike.data.events import Events
@@ -46,20 +46,19 @@ def open_dataset(
         data = _built_in(entry, config, root, progress)
     if not len(data.train) or not len(data.test):
         raise ValueError(f"data: {data.title} has no {'test' if len(data.train) else 'training'} samples")
-    return Dataset(
-        data.name,
-        data.title,
-        data.classes,
-        _chosen(data.train, "train", config.train_limit, config),
-        _chosen(data.test, "test", config.test_limit, config),
-        edition=data.edition,
-        group_names=data.group_names,
+    return replace(
+        data,
+        train=_chosen(data.train, "train", config.train_limit, config),
+        test=_chosen(data.test, "test", config.test_limit, config),
     )
 
 
 def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig) -> Samples:
     """Return at most `limit` of the samples, thinned; the thinning of a sample does not depend on the limit."""
-    rows = limited(len(samples), limit, config.split_seed)
+    if config.file is None:
+        rows = limited(len(samples), limit, config.split_seed)
+    else:
+        rows = limited_by_class(samples.labels, limit, config.split_seed)
     return thinned(samples, config.keep, config.split_seed, split).select(rows)
 
 
@@ -165,72 +164,108 @@ def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
     A config that needs none comes back as it is, with an empty source.
     """
     from bitspike.data.default_bins import default_bins
-    from bitspike.data.event_files import kind_of, read_event_file
+    from bitspike.data.event_files import kind_of
 
-    path = None if config.file is None or not Path(config.file).is_file() else Path(config.file)
-    if path is None or None not in (config.bin_ms, config.steps) or (config.kind or kind_of(path)) != "events":
+    if config.file is None or None not in (config.bin_ms, config.steps):
         return config, ""
-    events = read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
+    paths = expanded(config.file)
+    if (config.kind or kind_of(paths[0])) != "events":
+        return config, ""
     given = None if config.bin_ms is None else round(config.bin_ms * 1000)
-    found = default_bins(events, bin_us=given, steps=config.steps)
+    found = default_bins(_read_events(paths, config), bin_us=given, steps=config.steps)
     return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
 
 
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
+    """Return the samples of the user's files; labels are numbered over all of them together."""
     config, _ = with_bins(config)
-    path = Path(str(config.file))
-    train = _own_file(path, config, "train", root, progress)
-    if config.test_file is not None:
-        test = _own_file(Path(config.test_file), config, "test", root, progress)
-        if test.shape != train.shape:
-            raise ValueError(
-                f"data: samples of {path.name} have the shape {train.shape}, but those of {config.test_file.name} "
-                f"{test.shape}; give data.sensor if it was found from the events"
-            )
+    paths = own_paths(config)
+    parts: dict[str, Samples] = {}
+    for field, files in paths.items():
+        parts[field] = _own_files(files, config, "test" if field == "test_file" else "train", root, progress)
+        _require_alike(parts, field, paths)
+    columns = {field: [read_columns(path) for path in files] for field, files in paths.items()}
+    numbering = Numbering.of(columns, config.groups)
+    parts = {field: numbering.applied(part, columns[field]) for field, part in parts.items()}
+    train, names = parts["file"], called(paths["file"])
+    if "test_file" in parts:
+        test = parts["test_file"]
     else:
         if config.test_steps is not None:
             raise ValueError("data.test_steps needs data.test_file: training and test samples come from one file here")
         kept, held = split_rows(train, config.test_share, config.split_seed)
         if not len(held):
             raise ValueError(
-                f"data: {path.name} has {len(train)} samples and no two of one class, so that none can be held out for "
+                f"data: {names} has {len(train)} samples and no two of one class, so that none can be held out for "
                 "the test; give data.test_file, or more samples of a class"
                 if train.groups is None
-                else f"data: all samples of {path.name} are in one group, so that none can be held out for the test; "
+                else f"data: all samples of {names} are in one group, so that none can be held out for the test; "
                 "give data.test_file, or samples of another group"
             )
         train, test = train.select(kept), train.select(held)
-    classes = int(torch.cat((train.labels, test.labels)).max()) + 1
-    names = "" if train.groups is None else "groups"
-    return Dataset(path.stem, path.name, classes, train, test, edition=own_edition(config), group_names=names)
+    return Dataset(
+        paths["file"][0].stem,
+        names,
+        len(numbering.labels),
+        train,
+        test,
+        edition=own_edition(config),
+        group_names="" if train.groups is None else "files" if config.groups == "file" else "groups",
+        class_names=numbering.class_names(config.class_names),
+        valid=parts.get("validation_file"),
+        file_labels=tuple(map(str, numbering.labels.tolist())),
+        group_labels=numbering.group_labels,
+    )
 
 
-def own_edition(config: DataConfig) -> str:
-    """Return the edition of the user's own files: their checksums."""
-    return "sha256 " + " and ".join(digest(file)[:16] for file in (config.file, config.test_file) if file is not None)
+def _require_alike(parts: Mapping[str, Samples], field: str, paths: Mapping[str, Sequence[Path]]) -> None:
+    """Raise unless the samples of `field` have the shape of the training samples."""
+    first, other = parts["file"], parts[field]
+    if other.shape != first.shape or type(other) is not type(first):
+        raise ValueError(
+            f"data: samples of {called(paths['file'])} have the shape {first.shape}, but those of "
+            f"{called(paths[field])} {other.shape}; give data.sensor if it was found from the events"
+        )
 
 
-def _own_file(path: Path, config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
-    from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
+def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
+    """Return the samples of one file or of several, in their order."""
+    from bitspike.data.event_files import kind_of, read_image_file, read_spike_file
+    from bitspike.data.joining import join_samples
+
+    kinds = {path: config.kind or kind_of(path) for path in paths}
+    for path, kind in kinds.items():
+        if kind != kinds[paths[0]]:
+            raise ValueError(f"data: {paths[0].name} holds {kinds[paths[0]]}, but {path.name} {kind}; use one kind")
+    kind = kinds[paths[0]]
+    if kind == "images":
+        only_events = f"{called(paths)} holds images (net.steps is how long one is shown)"
+        _refuse(config, (*_BINNING_FIELDS, "time_origin"), only_events)
+        return join_samples([read_image_file(path) for path in paths], paths)
+    if kind == "spikes":
+        _refuse(config, (*_BINNING_FIELDS, "time_origin"), f"{called(paths)} holds spikes that are binned already")
+        return join_samples([read_spike_file(path) for path in paths], paths)
+    return _own_events(paths, config, split, root, progress)
+
+
+def _own_events(
+    paths: Sequence[Path], config: DataConfig, split: str, root: Path | None, progress: Progress
+) -> Samples:
     from bitspike.data.frame_cache import cached_frames
 
-    if not path.is_file():
-        raise FileNotFoundError(f"data: {path} {'is not a file' if path.exists() else 'does not exist'}")
-    kind = config.kind or kind_of(path)
-    if kind == "images":
-        _refuse(config, _BINNING_FIELDS, f"{path.name} holds images (net.steps is how long one is shown)")
-        return read_image_file(path)
-    if kind == "spikes":
-        _refuse(config, _BINNING_FIELDS, f"{path.name} holds spikes that are binned already")
-        return read_spike_file(path)
     binning = _binning(config, None, split)
-    key = {
-        "file": digest(path),
-        "time_unit": str(config.time_unit),
-        "sensor": str(config.sensor),
-    }
+    key = {"file": digest_of(paths), "time_unit": str(config.time_unit), "sensor": str(config.sensor)}
+    if config.time_origin == "zero":
+        key["time_origin"] = "zero"
+    folder = cache_folder(root or data_root())
+    return cached_frames(lambda: _read_events(paths, config), binning, key, folder, progress=progress)
 
-    def read() -> Events:
-        return read_event_file(path, time_unit=config.time_unit, sensor=config.sensor)
 
-    return cached_frames(read, binning, key, cache_folder(root or data_root()), progress=progress)
+def _read_events(paths: Sequence[Path], config: DataConfig) -> Events:
+    """Return the events of one file or of several, in their order."""
+    from bitspike.data.event_files import read_event_file
+    from bitspike.data.joining import join_events
+
+    from_first = config.time_origin != "zero"
+    options: Any = {"time_unit": config.time_unit, "sensor": config.sensor, "from_first": from_first}
+    return join_events([read_event_file(path, **options) for path in paths], paths)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
+from bitspike.data.array_checks import array, require_finite, require_flat, require_length, whole
 from bitspike.data.array_files import LIMIT, Stored, listed, open_arrays
 from bitspike.data.events import Events
+from bitspike.data.sample_columns import as_numbers, group_column, label_column
 from bitspike.data.samples import Frames, Images, frames_from_dense
 
 if TYPE_CHECKING:
@@ -45,16 +47,16 @@ def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
 def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
     """Read `images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`."""
     with open_arrays(path, limit) as arrays:
-        values, labels = _array(path, arrays, "images"), _labels(path, arrays)
+        values, labels = array(path, arrays, "images"), _labels(path, arrays)
         groups = _groups(path, arrays, len(labels))
     if values.ndim not in (3, 4) or not all(values.shape):
         raise ValueError(
             f"{path}: images must be [N, H, W] or [N, C, H, W], none of them 0, but is {list(values.shape)}"
         )
-    _require_length(path, "images", len(values), len(labels))
+    require_length(path, "images", len(values), len(labels))
     _require_channels_first(path, values.shape)
     if values.dtype.kind == "f":
-        _require_finite(path, "images", values)
+        require_finite(path, "images", values)
         low, high = values.min(), values.max()
         if not (low >= 0 and high <= 1):
             remedy = "; divide by 255, or write them as uint8" if low >= 0 and 1 < high <= 255 else ""
@@ -74,14 +76,14 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
 def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:
     """Read `spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
     with open_arrays(path, limit) as arrays:
-        values, labels = _array(path, arrays, "spikes"), _labels(path, arrays)
+        values, labels = array(path, arrays, "spikes"), _labels(path, arrays)
         groups = _groups(path, arrays, len(labels))
     if values.ndim < 3 or not all(values.shape):
         raise ValueError(f"{path}: spikes must be [N, T, ...], none of them 0, but is {list(values.shape)}")
-    _require_length(path, "spikes", len(values), len(labels))
+    require_length(path, "spikes", len(values), len(labels))
     if math.prod(values.shape[1:]) >= 2**31:
         raise ValueError(f"{path}: a sample must have less than 2**31 bins, but has {list(values.shape[1:])}")
-    values = _whole(path, "spikes", values, 0, 255).astype(np.uint8)
+    values = whole(path, "spikes", values, 0, 255).astype(np.uint8)
     return frames_from_dense(torch.from_numpy(values), torch.from_numpy(labels), _tensor(groups))
 
 
@@ -101,7 +103,7 @@ def read_event_file(
     """
     with open_arrays(path, limit) as arrays:
         name, unit = _time(path, arrays, time_unit)
-        t = _microseconds(path, name, _array(path, arrays, name), MICROSECONDS[unit])
+        t = _microseconds(path, name, array(path, arrays, name), MICROSECONDS[unit])
         columns = {"x": _column(path, arrays, "x", len(t), 2**31 - 1)}
         if "y" in arrays:
             columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)
@@ -114,6 +116,11 @@ def read_event_file(
     _sort_samples(t, columns, offsets)
     if from_first:
         _start_at_zero(t, offsets)
+    elif len(t) and t.min() < 0:
+        raise ValueError(
+            f"{path}: {name} must be at least 0 where time_origin is 'zero', but {int((t < 0).sum())} of {len(t)} are "
+            "less; shift the times, or use time_origin = 'first'"
+        )
     return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
 
 
@@ -133,10 +140,10 @@ def _time(path: Path, arrays: Mapping[str, Stored], unit: str | None) -> tuple[s
 
 
 def _microseconds(path: Path, name: str, t: NDArray[Any], scale: int) -> NDArray[np.int64]:
-    _require_flat(path, name, t)
+    require_flat(path, name, t)
     if t.dtype.kind not in "iuf":
         raise ValueError(f"{path}: {name} must be numbers, but is {t.dtype}")
-    _require_finite(path, name, t)
+    require_finite(path, name, t)
     if len(t):
         low, high = t.min().item(), t.max().item()
         if max(abs(low), abs(high)) * scale > 2**53:
@@ -147,17 +154,17 @@ def _microseconds(path: Path, name: str, t: NDArray[Any], scale: int) -> NDArray
 
 
 def _column(path: Path, arrays: Mapping[str, Stored], name: str, length: int, most: int) -> NDArray[np.integer]:
-    values = _array(path, arrays, name)
-    _require_flat(path, name, values)
-    _require_length(path, name, len(values), length, of="t")
-    return _whole(path, name, values, 0, most)
+    values = array(path, arrays, name)
+    require_flat(path, name, values)
+    require_length(path, name, len(values), length, of="t")
+    return whole(path, name, values, 0, most)
 
 
 def _polarity(path: Path, arrays: Mapping[str, Stored], length: int) -> NDArray[np.integer]:
-    values = _array(path, arrays, "p")
-    _require_flat(path, "p", values)
-    _require_length(path, "p", len(values), length, of="t")
-    values = _whole(path, "p", values, -1, 1)
+    values = array(path, arrays, "p")
+    require_flat(path, "p", values)
+    require_length(path, "p", len(values), length, of="t")
+    values = whole(path, "p", values, -1, 1)
     if len(values) and values.min() < 0:
         if not values.all():
             raise ValueError(f"{path}: p must be 0 and 1, or -1 and 1, but holds -1, 0 and perhaps 1")
@@ -166,21 +173,12 @@ def _polarity(path: Path, arrays: Mapping[str, Stored], length: int) -> NDArray[
 
 
 def _labels(path: Path, arrays: Mapping[str, Stored]) -> NDArray[np.int64]:
-    labels = _array(path, arrays, "labels")
-    _require_flat(path, "labels", labels)
-    if not len(labels):
-        raise ValueError(f"{path}: labels is empty; at least one sample is required")
-    return _whole(path, "labels", labels, 0, 2**31 - 1).astype(np.int64)
+    return as_numbers(label_column(path, arrays))
 
 
 def _groups(path: Path, arrays: Mapping[str, Stored], samples: int) -> NDArray[np.int64] | None:
-    """Return the group of each sample, such as the person it is from; None if the file does not say."""
-    if "groups" not in arrays:
-        return None
-    groups = _array(path, arrays, "groups")
-    _require_flat(path, "groups", groups)
-    _require_length(path, "groups", len(groups), samples)
-    return _whole(path, "groups", groups, 0, 2**31 - 1).astype(np.int64)
+    groups = group_column(path, arrays, samples)
+    return None if groups is None else as_numbers(groups)
 
 
 def _tensor(values: NDArray[np.int64] | None) -> torch.Tensor | None:
@@ -188,9 +186,9 @@ def _tensor(values: NDArray[np.int64] | None) -> torch.Tensor | None:
 
 
 def _offsets(path: Path, arrays: Mapping[str, Stored], events: int, samples: int) -> NDArray[np.int64]:
-    offsets = _array(path, arrays, "offsets")
-    _require_flat(path, "offsets", offsets)
-    offsets = _whole(path, "offsets", offsets, 0, 2**62).astype(np.int64)
+    offsets = array(path, arrays, "offsets")
+    require_flat(path, "offsets", offsets)
+    offsets = whole(path, "offsets", offsets, 0, 2**62).astype(np.int64)
     if len(offsets) != samples + 1:
         raise ValueError(f"{path}: offsets must have one more than the {samples} labels, but has {len(offsets)}")
     if offsets[0] != 0 or offsets[-1] != events or (np.diff(offsets) < 0).any():
@@ -229,15 +227,6 @@ def _start_at_zero(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
     t -= np.repeat(first, lengths)
 
 
-# ---- Checks
-
-
-def _array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
-    if name not in arrays:
-        raise ValueError(f"{path}: must hold an array {name}, but holds {listed(arrays)}")
-    return arrays[name].read()
-
-
 def _require_channels_first(path: Path, shape: tuple[int, ...]) -> None:
     """Refuse images [N, H, W, C]: they would be read as H channels of W x C pixels, which a network accepts too.
 
@@ -250,38 +239,3 @@ def _require_channels_first(path: Path, shape: tuple[int, ...]) -> None:
             f"{path}: images must be [N, C, H, W], but {list(shape)} looks like [N, H, W, C]; "
             "write images.transpose(0, 3, 1, 2)"
         )
-
-
-def _require_finite(path: Path, name: str, values: NDArray[Any]) -> None:
-    wrong = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(0, bool)
-    if wrong.any():
-        first = [int(at) for at in np.argwhere(wrong)[0]]
-        raise ValueError(
-            f"{path}: {name} must be numbers, but {int(wrong.sum())} of {values.size} are NaN or infinite "
-            f"(the first at {first}); leave these out or replace them"
-        )
-
-
-def _whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
-    """Return `values` as whole numbers in low..high; raise for any others."""
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
-    _require_finite(path, name, values)
-    if values.dtype.kind == "f" and not np.array_equal(values, np.rint(values)):
-        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions")
-    least, most = (values.min().item(), values.max().item()) if values.size else (low, high)
-    if not (least >= low and most <= high):
-        raise ValueError(f"{path}: {name} must be whole numbers in {low}..{high}, but range over {least}..{most}")
-    if values.dtype.kind == "f":
-        return values.astype(np.int64)
-    return values.astype(np.uint8) if values.dtype.kind == "b" else values.astype(values.dtype.newbyteorder("="))
-
-
-def _require_flat(path: Path, name: str, values: NDArray[Any]) -> None:
-    if values.ndim != 1:
-        raise ValueError(f"{path}: {name} must have one dimension, but has the shape {list(values.shape)}")
-
-
-def _require_length(path: Path, name: str, length: int, required: int, *, of: str = "labels") -> None:
-    if length != required:
-        raise ValueError(f"{path}: {name} must be as many as {of}, {required}, but there are {length}")

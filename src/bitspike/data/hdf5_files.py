@@ -25,11 +25,17 @@ MOST_CHUNKS, CHUNK_ENTRY = 2**16, 16  # as many in any file; more in one that ca
 DEFLATE, SHUFFLE, FLETCHER32, SCALEOFFSET, LZF = 1, 2, 3, 6, 32000
 PACKING = {DEFLATE: "gzip", LZF: "lzf", SCALEOFFSET: "scaleoffset"}
 LIST = np.dtype([("length", "<u4"), ("heap", "<u8"), ("number", "<u4")])  # what stands for a list of any length
+LONGEST_TEXT = 400  # bytes of an entry
 CHECKSUM = 4  # bytes that fletcher32 adds to a chunk
 
 
-def hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
-    """Return the arrays of the file's first level by name, not yet read."""
+def hdf5_arrays(where: str, file: Any, limit: int, stream: IO[bytes]) -> dict[str, Stored]:
+    """Return the arrays of the file's first level by name, not yet read; `stream` has the file's bytes.
+
+    Text of any length, as h5py writes lists of str, is read as an array of bytes.
+    """
+    import h5py
+
     arrays = {}
     with readable(where):
         for name in file:
@@ -39,7 +45,12 @@ def hdf5_arrays(where: str, file: Any, limit: int) -> dict[str, Stored]:
                 raise Refused(f"{listed([name])} leads nowhere; the file is damaged")
             if kind.__name__ == "Dataset":
                 data = hdf5_dataset(where, file, name)
-                arrays[name] = Stored(data.shape, data.dtype, partial(_read, where, data, limit))
+                text = h5py.check_string_dtype(data.dtype)
+                if text is not None and text.length is None:
+                    read = partial(_read_text, where, data, limit, stream)
+                    arrays[name] = Stored(data.shape, np.dtype("S"), read)
+                else:
+                    arrays[name] = Stored(data.shape, data.dtype, partial(_read, where, data, limit))
     return arrays
 
 
@@ -48,6 +59,18 @@ def _read(where: str, data: Any, limit: int) -> NDArray[Any]:
         require_plain(data.shape, data.dtype, limit)
         require_stored(data)
         return np.asarray(data[()])
+
+
+def _read_text(where: str, data: Any, limit: int, stream: IO[bytes]) -> NDArray[np.bytes_]:
+    with readable(f"{where}: {listed([data.name.strip('/')])}"):
+        if data.ndim != 1:
+            raise Refused(f"text must have one dimension, but has the shape {list(data.shape)}")
+        values, lengths = _lists_from(data, np.dtype(np.uint8), limit, stream)
+        if lengths.max(initial=0) > LONGEST_TEXT:  # all entries take the memory of the longest
+            raise Refused(f"is text of up to {lengths.max()} bytes, but at most {LONGEST_TEXT} are read")
+        raw, ends = values.tobytes(), lengths.cumsum().tolist()
+        starts = [0, *ends[:-1]]
+        return np.array([raw[start:end] for start, end in zip(starts, ends, strict=True)], dtype=np.bytes_)
 
 
 def hdf5_dataset(where: str, file: Any, name: str) -> Any:
@@ -90,7 +113,7 @@ def _require_own(file: Any, name: str) -> None:
 def require_stored(data: Any) -> None:
     """Refuse an array that would take far more memory than it has bytes in the file."""
     filters = _filters(data)
-    size = math.prod(data.shape) * data.id.get_type().get_size()
+    size = math.prod(data.shape) * _item_size(data)
     stored = min(data.id.get_storage_size(), data.file.id.get_filesize())
     ratio = DEFLATE_BEST if filters.keys() & PACKING.keys() else SPARSE
     if size > max(SMALL, ratio * stored):
@@ -100,6 +123,15 @@ def require_stored(data: Any) -> None:
         )
     if data.chunks is not None:
         _require_chunks(data, filters, size)
+
+
+def _item_size(data: Any) -> int:
+    """Return the bytes of an entry in the file; HDF5 itself says 8, an address in memory, for text of any length."""
+    import h5py
+
+    kind = data.id.get_type()
+    of_any_length = isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()
+    return LIST.itemsize if of_any_length else int(kind.get_size())
 
 
 def _filters(data: Any) -> dict[int, tuple[int, ...]]:
@@ -118,7 +150,7 @@ def _filters(data: Any) -> dict[int, tuple[int, ...]]:
 
 
 def _require_chunks(data: Any, filters: dict[int, tuple[int, ...]], size: int) -> None:
-    item = data.id.get_type().get_size()
+    item = _item_size(data)
     chunk = math.prod(data.chunks) * item
     count = math.prod(-(-length // step) for length, step in zip(data.shape, data.chunks, strict=True))
     if chunk > max(SMALL, size):
@@ -164,13 +196,23 @@ def read_lists(data: Any, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """
     import h5py
 
+    dtype = h5py.check_vlen_dtype(data.dtype)
+    if data.id.get_type().get_super().get_size() != dtype.itemsize:
+        raise Refused("must be lists of numbers of a common format, as h5py writes them")
+    with Path(data.file.filename).open("rb") as stream:
+        return _lists_from(data, dtype, most, stream)
+
+
+def _lists_from(
+    data: Any, dtype: np.dtype[Any], most: int, stream: IO[bytes]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the lists of `data`, one after another, and their lengths; `stream` has the bytes of the file."""
     require_stored(data)
     made, held = data.file.id.get_create_plist(), data.file.id.get_filesize()
-    dtype = h5py.check_vlen_dtype(data.dtype)
-    if made.get_sizes() != (8, 8) or data.id.get_type().get_super().get_size() != dtype.itemsize:
-        raise Refused("must be lists with addresses of 8 bytes and numbers of a common format, as h5py writes them")
+    if made.get_sizes() != (8, 8):
+        raise Refused("must be lists with addresses of 8 bytes, as h5py writes them")
     lists = np.zeros(len(data), LIST)
-    for row, part in _lists(data):
+    for row, part in _lists(data, stream):
         lists[row : row + len(part)] = part[: len(data) - row]
     lengths = lists["length"].astype(np.int64)
     total = int(lengths.sum())
@@ -181,18 +223,17 @@ def read_lists(data: Any, most: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     values, starts = np.empty(total, dtype), lengths.cumsum() - lengths
     rows = np.flatnonzero(lengths)
     rows = rows[np.argsort(lists["heap"][rows], kind="stable")]
-    with Path(data.file.filename).open("rb") as stream:
-        for heap, members in groupby(rows.tolist(), lambda row: int(lists["heap"][row])):
-            raw, objects = _heap(stream, made.get_userblock() + heap, held)
-            for row in members:
-                at, size = objects.get(int(lists["number"][row]), (0, -1))
-                if size != lengths[row] * dtype.itemsize:
-                    raise Refused(f"list {row} does not have the length that it claims; the file is damaged")
-                values[starts[row] : starts[row] + lengths[row]] = np.frombuffer(raw, dtype, lengths[row], at)
+    for heap, members in groupby(rows.tolist(), lambda row: int(lists["heap"][row])):
+        raw, objects = _heap(stream, made.get_userblock() + heap, held)
+        for row in members:
+            at, size = objects.get(int(lists["number"][row]), (0, -1))
+            if size != lengths[row] * dtype.itemsize:
+                raise Refused(f"list {row} does not have the length that it claims; the file is damaged")
+            values[starts[row] : starts[row] + lengths[row]] = np.frombuffer(raw, dtype, lengths[row], at)
     return values, lengths
 
 
-def _lists(data: Any) -> Iterator[tuple[int, NDArray[np.void]]]:
+def _lists(data: Any, stream: IO[bytes]) -> Iterator[tuple[int, NDArray[np.void]]]:
     """Yield for each chunk its first row and the places of the lists of its rows."""
     if data.chunks is None:
         offset = data.id.get_offset()
@@ -200,9 +241,8 @@ def _lists(data: Any) -> Iterator[tuple[int, NDArray[np.void]]]:
             if data.id.get_storage_size():
                 raise Refused("has its lists within the header; write them as h5py does")
             return
-        with Path(data.file.filename).open("rb") as stream:
-            stream.seek(offset)
-            yield 0, _whole_lists(stream.read(LIST.itemsize * len(data)))
+        stream.seek(offset)
+        yield 0, _whole_lists(stream.read(LIST.itemsize * len(data)))
         return
     filters = _filters(data)
     if filters.keys() & PACKING.keys() - {DEFLATE}:

@@ -235,14 +235,20 @@ class Dataset:
     """A data set ready for training. `edition` says which files these are, where several exist.
 
     `group_names` says what the samples' groups are, such as "speakers"; it is empty where the set has none.
+    `class_names` has one name for each class; a set without names has the numbers "0", "1" and so on. `file_labels` has
+    the label of each class in the user's own files, and `group_labels` the name of each group that is text there; both
+    are empty otherwise. `valid` holds the samples of `data.validation_file`, or None.
 
     Examples:
         >>> import torch
         >>> from bitspike.data import Dataset, Images
         >>> train = Images(torch.zeros(6, 1, 8, 8), torch.arange(6) % 2)
         >>> test = Images(torch.zeros(2, 1, 8, 8), torch.arange(2))
-        >>> Dataset("mine", "My images", classes=2, train=train, test=test)
+        >>> data = Dataset("mine", "My images", classes=2, train=train, test=test)
+        >>> data
         Dataset('My images', 'published': 6 / 2 samples of (1, 8, 8), 2 classes)
+        >>> data.class_names
+        ('0', '1')
     """
 
     name: str
@@ -252,21 +258,21 @@ class Dataset:
     test: Samples
     edition: str = "published"
     group_names: str = ""
+    class_names: tuple[str, ...] = ()
+    valid: Samples | None = None
+    file_labels: tuple[str, ...] = ()
+    group_labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = self.class_names or tuple(map(str, range(self.classes)))
+        if len(names) != self.classes:
+            raise ValueError(f"Dataset: class_names must be {self.classes}, one a class, but are {len(names)}")
+        object.__setattr__(self, "class_names", names)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample at one time step."""
         return self.train.shape
-
-    def label_advice(self) -> str:
-        """Return advice for a network with fewer outputs than classes: often the labels are wrong."""
-        found = torch.cat((self.train.labels.cpu(), self.test.labels.cpu())).unique()
-        low, high, outputs = int(found[0]), int(found[-1]), f"end it in Dense{self.classes}"
-        if len(found) == self.classes:
-            return outputs
-        if len(found) == high - low + 1:
-            return f"labels start at 0, but these go from {low} to {high}: subtract {low} from them (or {outputs})"
-        return f"labels count up from 0, but only {len(found)} of them have a sample: number them anew (or {outputs})"
 
     def __repr__(self) -> str:
         return (

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from bitspike.data.catalog import labels_are_times
+from bitspike.data.config import PATHS
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
 from bitspike.data.progress import Progress, silent
@@ -21,6 +23,7 @@ from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.schema import Decays, Experiment, as_values
 from bitspike.nn import BinaryLinear, DecayRange, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
+from bitspike.train.labels import balanced_weights
 from bitspike.train.learning_rates import RATES
 from bitspike.train.optim import parameter_groups
 from bitspike.train.origin import Origin
@@ -33,9 +36,6 @@ from bitspike.train.tricks import setting_for, tricks_for
 SAME_NUMBERS = ("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch")
 # Fields that may differ when a run is resumed: those, and how long it trains.
 FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
-
-# Paths of files: digests identify their content.
-PATHS = ("data.file", "data.test_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,8 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if outputs < data.classes:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"
         raise ValueError(
-            f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; {data.label_advice()}"
+            f"net.notation {net.notation!r} {have}, but {data.title} has {data.classes} classes; "
+            f"end it in Dense{data.classes}"
         )
 
 
@@ -176,9 +177,14 @@ def outputs_of(net: SpikingNetwork) -> int:
     return last.out_features if isinstance(last, BinaryLinear) else 0
 
 
-def make_task(spec: Experiment, layers: int) -> Task:
-    """Return the task of `train.loss` for a network with `layers` neuron layers."""
-    return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(layers)[-1].final)
+def make_task(spec: Experiment, net: SpikingNetwork, labels: Tensor | None = None) -> Task:
+    """Return the task of `train.loss` for a network; the training samples' `labels` give the weights of classes."""
+    weights = None
+    if spec.train.class_weights == "balanced":
+        if labels is None:
+            raise ValueError("train.class_weights = 'balanced' needs the training samples' labels, but there are none")
+        weights = balanced_weights(labels, outputs_of(net))
+    return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(len(net.layers))[-1].final, weights)
 
 
 def free_fields(spec: Experiment) -> tuple[str, ...]:
@@ -201,7 +207,7 @@ def _delayed(spec: Experiment) -> bool:
 
 def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
     """Return a digest of all that decides the numbers; `paths` adds the data's paths, as earlier versions did."""
-    kept = [key for key in ("data.file", "data.test_file") if paths]
+    kept = list(PATHS) if paths else []
     # Earlier versions held out samples of a set whose groups are known now: their runs are not this one's beginning.
     whole = [] if held_out_groups(spec, data) is None else ["whole groups are held out"]
     return _digest([_deciding(spec, kept), data.edition, *whole])
@@ -245,22 +251,25 @@ def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
 
 
 def samples_digests(data: Dataset) -> dict[str, str]:
-    """Return digests of the training and the test samples."""
-    return {"train": fingerprint(data.train), "test": fingerprint(data.test)}
+    """Return digests of the training and the test samples, and of those that a file gives for validation."""
+    own = {} if data.valid is None else {"valid": fingerprint(data.valid)}
+    return {"train": fingerprint(data.train), "test": fingerprint(data.test), **own}
 
 
 def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
     """Return words that name the samples of a split, with their files."""
-    files: Sequence[Path | None]
+    files: Sequence[Path]
     if spec.data.name is None:
-        files = [spec.data.test_file or spec.data.file if split == "test" else spec.data.file]
+        own = {"test": spec.data.test_file, "valid": spec.data.validation_file}.get(split) or spec.data.file
+        files = [own] if isinstance(own, Path) else list(own or ())
     else:
         found = locate(spec.data.name, root).files
         marks = ("train",) if split == "train" else ("test", "t10k")
         files = [path for name, path in found.items() if any(mark in name.lower() for mark in marks)]
         files = files or list(found.values())
     named = " and ".join(str(path) for path in files)
-    return f"the {'training' if split == 'train' else split} samples{f' ({named})' if named else ''}"
+    what = {"train": "training", "valid": "validation"}.get(split, split)
+    return f"the {what} samples{f' ({named})' if named else ''}"
 
 
 def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None) -> list[str]:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from bitspike.data.datasets import own_edition
+from bitspike.data.own_paths import own_edition, own_paths
 from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.saved import is_run
@@ -96,8 +96,11 @@ def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFold
 
     A complete run can be shown even if its files are gone.
     """
-    files = [file for file in (spec.data.file, spec.data.test_file) if file is not None]
-    if not files or not all(file.is_file() for file in files):
+    try:
+        files = [path for paths in own_paths(spec.data).values() for path in paths]
+    except FileNotFoundError:
+        return
+    if not files:
         return
     if (found := own_edition(spec.data)) != done.get("edition"):
         raise ValueError(

@@ -18,17 +18,25 @@ Split = Literal["train", "valid", "test"]
 def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
     """Return the samples by split: `paper` trains on all, `holdout` keeps some to choose the epoch by.
 
-    Those are samples of each class, or whole groups where the samples are in groups.
+    Those are the samples of `data.validation_file`; without it, samples of each class, or whole groups where the
+    samples are in groups.
     """
     rows, held = training_rows(spec, data)
+    if data.valid is not None:
+        return {"train": data.train, "valid": data.valid, "test": data.test}
     if held is None:
         return {"train": data.train, "test": data.test}
     return {"train": data.train.select(rows), "valid": data.train.select(held), "test": data.test}
 
 
 def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | None]:
-    """Return the rows of the training samples, and of those held out (None if the protocol holds out none)."""
-    if spec.train.protocol == "paper":
+    """Return the rows of the training samples, and of those held out of them (None if none are)."""
+    if data.valid is not None and spec.train.protocol == "paper":
+        raise ValueError(
+            "data.validation_file is for train.protocol = 'holdout', but the protocol is 'paper', which judges epochs "
+            "by the test samples; leave the file out, or set the protocol to 'holdout'"
+        )
+    if spec.train.protocol == "paper" or data.valid is not None:
         return torch.arange(len(data.train), device="cpu"), None
     if spec.data.validation_groups is not None:
         return _named_rows(spec.data.validation_groups, data)
@@ -52,31 +60,36 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
     return kept, held
 
 
-def _named_rows(chosen: Sequence[int], data: Dataset) -> tuple[Tensor, Tensor]:
+def _named_rows(chosen: Sequence[int | str], data: Dataset) -> tuple[Tensor, Tensor]:
     """Return the rows to train on and those of the chosen groups; raise unless the data has these and others."""
     if data.train.groups is None:
         raise ValueError(
             f"data.validation_groups names groups, but those of {data.title} are not known; give the file an array "
             "`groups`, or leave the field out"
         )
-    known = data.train.groups.unique().tolist()
+    known = {_called(group, data): group for group in data.train.groups.unique().tolist()}
     if wrong := [group for group in chosen if group not in known]:
         raise ValueError(
             f"data.validation_groups: the training samples of {data.title} have no {data.group_names} {wrong[0]}; "
-            f"they have {_listed(known)}"
+            f"they have {_listed(list(known))}"
         )
     if set(chosen) == set(known):
-        raise ValueError(f"data.validation_groups holds out all {data.group_names} ({_listed(known)}); leave one out")
-    return group_rows(data.train.groups, list(chosen))
+        names = _listed(list(known))
+        raise ValueError(f"data.validation_groups holds out all {data.group_names} ({names}); leave one out")
+    return group_rows(data.train.groups, [known[group] for group in chosen])
 
 
-def held_out_groups(spec: Experiment, data: Dataset) -> list[int] | None:
-    """Return the groups that are held out, by their numbers; None if samples are not held out as groups."""
+def held_out_groups(spec: Experiment, data: Dataset) -> list[int | str] | None:
+    """Return the groups that are held out, by their numbers or names; None if samples are not held out as groups."""
     _, held = training_rows(spec, data)
     if held is None or data.train.groups is None:
         return None
-    found: list[int] = data.train.groups.cpu()[held].unique().tolist()
-    return found
+    return [_called(group, data) for group in data.train.groups.cpu()[held].unique().tolist()]
+
+
+def _called(group: int, data: Dataset) -> int | str:
+    """Return the name of a group; its number where it has no name."""
+    return data.group_labels[group] if data.group_labels else group
 
 
 def held_out_in_words(spec: Experiment, data: Dataset) -> str:
@@ -89,6 +102,6 @@ def held_out_in_words(spec: Experiment, data: Dataset) -> str:
     return f"{data.group_names} {_listed(groups)} ({count:,} of {len(data.train):,} samples)"
 
 
-def _listed(groups: Sequence[int]) -> str:
-    """Return the numbers as text, the first of them if there are many."""
+def _listed(groups: Sequence[int | str]) -> str:
+    """Return the groups as text, the first of them if there are many."""
     return ", ".join(map(str, groups[:20])) + (", ..." if len(groups) > 20 else "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.data_warnings import data_warnings
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.schema import Experiment
 
@@ -37,15 +38,6 @@ class RunData:
         """Return the samples that epochs are judged by: the held-out ones, or with protocol `paper` the test set."""
         return self.splits["test" if spec.train.protocol == "paper" else "valid"]
 
-    def one_class_warning(self, spec: Experiment) -> str | None:
-        """Return a warning if all labels are the same, which makes accuracy meaningless."""
-        if spec.train.loss == "trace":
-            return None
-        for title, samples in (("training", self.train), ("test", self.test)):
-            labels = samples.labels.unique().tolist()
-            if len(labels) == 1:
-                return (
-                    f"all {len(samples):,} {title} samples of {self.dataset.title} are of one class, label "
-                    f"{labels[0]}: accuracy says nothing; look at the file's labels"
-                )
-        return None
+    def warnings(self, spec: Experiment) -> list[str]:
+        """Return what a person should know about the samples: classes that are missing, samples without events."""
+        return [] if spec.train.loss == "trace" else data_warnings(self.dataset, self.splits)

@@ -161,7 +161,7 @@ def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | Non
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        make_task(spec, len(net.layers)),
+        make_task(spec, net, data.train.labels),
         data.train,
         data.selection(spec),
         spec.train,
@@ -183,5 +183,5 @@ def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None
     write_experiment(spec, job.trainer, world, above)
     if world.first:
         options.started(spec, job.data.dataset, job.trainer.net, folder.path)
-    if (warning := job.data.one_class_warning(spec)) is not None:
+    for warning in job.data.warnings(spec):
         job.trainer.warn(warning)

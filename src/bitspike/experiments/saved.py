@@ -144,13 +144,14 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
     tick = options.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     precision = spec.train.precision
     with reproducible(precision), cast(precision, options.device), threads_for(iteration_work(spec, data)):
-        result = evaluate(net, samples, make_task(spec, len(net.layers)), batch=batch, on_batch=tick)
+        task = make_task(spec, net, parts["train"].labels.to(options.device))
+        result = evaluate(net, samples, task, batch=batch, on_batch=tick)
     return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, options))
 
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
     """Return a warning if samples or settings differ from those of the run, as far as its files tell."""
-    part = "test" if split == "test" else "train"
+    part = split if split != "valid" or data.valid is not None else "train"
     info = weights_info(RunFolder(run).best)
     same = info.recorded("settings", "experiment") in (None, settings_digest(spec))
     if not same and not uses_removed(read_toml(run / "experiment.toml")):

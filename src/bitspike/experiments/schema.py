@@ -26,7 +26,7 @@ from bitspike.config import (
     unknown_key,
     validated,
 )
-from bitspike.data.config import DataConfig
+from bitspike.data.config import PATHS, DataConfig
 from bitspike.experiments.completion import completed, with_stand_ins
 from bitspike.experiments.recipes import NO_BASE
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
@@ -38,8 +38,6 @@ from bitspike.train.config import TrainConfig
 Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
 Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
-
-_PATHS = ("data.file", "data.test_file")
 
 
 class Rise(Config):
@@ -257,10 +255,10 @@ def read_experiment(path: Path, settings: Sequence[str] = (), *, drop_removed: b
     """
     values = read_toml(path)
     values.setdefault("name", path.stem)
-    for key in _PATHS:
+    for key in PATHS:
         table, _, field = key.partition(".")
-        if isinstance(held := values.get(table), dict) and isinstance(held.get(field), str):
-            held[field] = str(_path(path.parent, held[field], f"{path}: {key}"))
+        if isinstance(held := values.get(table), dict) and field in held:
+            held[field] = _absolute(path.parent, held[field], f"{path}: {key}")
     return _with_settings(without_any_removed(values) if drop_removed else values, settings, str(path), is_file=True)
 
 
@@ -284,9 +282,9 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str, 
             value = NO_BASE
         if value is None:
             taken_out.append((key, setting))
-        if key in _PATHS and isinstance(value, str):
+        if key in PATHS:
             # relative to the user's folder, and to be found from the run's
-            value = str(_path(Path(), value, f"--set {setting}"))
+            value = _absolute(Path(), value, f"--set {setting}")
         place(values, key, value, setting, Experiment)
         given[key] = setting
 
@@ -300,6 +298,13 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str, 
         for key, setting in taken_out:  # of the recipe, too
             place(values, key, None, setting, Experiment)
     return experiment(values, place_of)
+
+
+def _absolute(folder: Path, given: Any, where: str) -> Any:
+    """Return a path, or each path of a list, as an absolute one; anything else as it is."""
+    if isinstance(given, list):
+        return [_absolute(folder, each, where) for each in given]
+    return str(_path(folder, given, where)) if isinstance(given, str) else given
 
 
 def _path(folder: Path, given: str, where: str) -> Path:

@@ -67,6 +67,7 @@ def summarize_run(
             "test": len(data.test),
         },
         "held_out": _held_out(spec, dataset),
+        **({"class_names": dataset.class_names, "file_labels": dataset.file_labels} if dataset.file_labels else {}),
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
@@ -95,7 +96,7 @@ def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
     return {"delays": means} if means else {}
 
 
-def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int]] | None:
+def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int | str]] | None:
     """Return the groups that are held out, under their name, such as {"speakers": [3, 8]}; None if there are none."""
     groups = held_out_groups(spec, dataset)
     return None if groups is None else {dataset.group_names: groups}

@@ -1,0 +1,62 @@
+"""The paths of the user's own files: one file, a list of files, or a pattern such as "rec-*.npz"."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from bitspike.data.config import FILES, DataConfig
+from bitspike.files import digest
+
+
+def own_paths(config: DataConfig) -> dict[str, list[Path]]:
+    """Return the files of each field of `config` that names some; raise if one does not exist or is there twice."""
+    given = {field: getattr(config, field) for field in FILES}
+    return {field: expanded(value, field) for field, value in given.items() if value is not None}
+
+
+def expanded(given: Path | Sequence[Path], field: str = "file") -> list[Path]:
+    """Return the files that a path, a pattern or a list of them stands for; those of a pattern sorted by name."""
+    found: list[Path] = []
+    for path in [given] if isinstance(given, Path) else given:
+        for each in [path] if path.exists() else _matches(path, field):
+            if not each.is_file():
+                raise FileNotFoundError(f"data: {each} is not a file")
+            if each in found:
+                raise ValueError(f"data.{field} names {each} twice; leave one out")
+            found.append(each)
+    return found
+
+
+def _matches(pattern: Path, field: str) -> list[Path]:
+    """Return the files that match a pattern; folders that exist are taken by their name, whatever signs it has."""
+    base = Path(pattern.anchor)
+    parts = list(pattern.parts[1:] if pattern.anchor else pattern.parts)
+    while parts and (base / parts[0]).exists():
+        base /= parts.pop(0)
+    if not any(sign in part for part in parts for sign in "*?["):
+        raise FileNotFoundError(f"data: {pattern} does not exist")
+    found = sorted(path for path in base.glob("/".join(parts)) if path.is_file())
+    if not found:
+        raise FileNotFoundError(f"data.{field}: no file matches {pattern}; look at the folder and the pattern")
+    return found
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """Return the sha256 of a file; of several files, that of all their checksums in order."""
+    if len(paths) == 1:
+        return digest(paths[0])
+    return hashlib.sha256("\n".join(map(digest, paths)).encode()).hexdigest()
+
+
+def own_edition(config: DataConfig) -> str:
+    """Return the edition of the user's own files: a checksum of those for each of training, test and validation."""
+    found = {field: digest_of(paths)[:16] for field, paths in own_paths(config).items()}
+    valid = found.pop("validation_file", "")
+    return "sha256 " + " and ".join(found.values()) + (f", validation {valid}" if valid else "")
+
+
+def called(paths: Sequence[Path]) -> str:
+    """Return a short name for the files: the first one's, and how many more there are."""
+    return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"

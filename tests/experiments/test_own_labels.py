@@ -1,0 +1,148 @@
+"""Labels and groups of the user's own files: numbered over all splits, named in the run, missing ones told."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bitspike.data.config import DataConfig
+from bitspike.data.datasets import open_dataset
+from bitspike.experiments.held_out import held_out_in_words, splits
+from bitspike.experiments.schema import read_experiment
+from helpers.files import write_hdf5, write_npz
+
+NET = """
+[net]
+notation = "16-8-3"
+beta = 0.9
+slope = 1.0
+theta = 2.0
+steps = 5
+[train]
+epochs = 1
+batch = 8
+lr = 1e-2
+tensorboard = false
+"""
+
+
+def images(labels, **more):
+    rng = np.random.default_rng(len(labels))
+    return {"images": rng.integers(0, 256, (len(labels), 4, 4), dtype=np.uint8), "labels": np.array(labels), **more}
+
+
+def write_toml(folder, data):
+    (folder / "mine.toml").write_text(f"[data]\n{data}\n{NET}")
+    return folder / "mine.toml"
+
+
+def spec_of(folder, data):
+    return read_experiment(write_toml(folder, data))
+
+
+# ---- Labels
+
+
+@pytest.mark.parametrize("write", [write_npz, write_hdf5])
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([1, 2, 10] * 5, ("1", "2", "10")),
+        ([3.0, 7.0] * 5, ("3", "7")),
+        ([True, False] * 5, ("0", "1")),
+        (["up", "down", "Left"] * 5, ("Left", "down", "up")),
+    ],
+)
+def test_labels_are_numbered_in_their_order(workplace, write, labels, names):
+    arrays = images(labels)
+    if write is write_hdf5 and arrays["labels"].dtype.kind == "U":
+        arrays["labels"] = arrays["labels"].tolist()
+    write(workplace / "own.npz", **arrays)
+    data = open_dataset(DataConfig(file=workplace / "own.npz", test_file=workplace / "own.npz"))
+    assert data.class_names == data.file_labels == names
+    texts = [str(int(one)) if not isinstance(one, str) else one for one in labels]
+    assert [names[label] for label in data.train.labels.tolist()] == texts
+
+
+def test_all_splits_share_one_numbering(workplace):
+    write_npz(workplace / "train.npz", **images(["b", "d"] * 6))
+    write_npz(workplace / "valid.npz", **images(["c", "d"] * 3))
+    write_npz(workplace / "test.npz", **images(["a", "d"] * 2))
+    spec = spec_of(workplace, 'file = "train.npz"\nvalidation_file = "valid.npz"\ntest_file = "test.npz"')
+    data = open_dataset(spec.data)
+    assert data.class_names == ("a", "b", "c", "d")
+    found = {split: part.labels.unique().tolist() for split, part in splits(spec, data).items()}
+    assert found == {"train": [1, 3], "valid": [2, 3], "test": [0, 3]}
+
+
+def test_classes_can_be_named(workplace):
+    write_npz(workplace / "own.npz", **images([1, 5, 9] * 4))
+    names = 'file = "own.npz"\nclass_names = ["one", "five", "nine"]'
+    data = open_dataset(spec_of(workplace, names).data)
+    assert (data.class_names, data.file_labels) == (("one", "five", "nine"), ("1", "5", "9"))
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ('["a", "b"]', r"data\.class_names must be 3, one for each label \(1, 5, 9\), but are 2"),
+        ('["a", "b", "a"]', r"data\.class_names must differ, but 'a' is there twice"),
+    ],
+)
+def test_wrong_names(workplace, names, says):
+    write_npz(workplace / "own.npz", **images([1, 5, 9] * 4))
+    with pytest.raises(ValueError, match=says):
+        open_dataset(spec_of(workplace, f'file = "own.npz"\nclass_names = {names}').data)
+
+
+def test_numbers_in_one_file_and_text_in_another_are_refused(workplace):
+    write_npz(workplace / "a.npz", **images([0, 1] * 4))
+    write_npz(workplace / "b.npz", **images(["0", "1"] * 4))
+    with pytest.raises(
+        ValueError, match=r"labels must be all numbers or all text, but those of a\.npz are numbers .* of b\.npz text"
+    ):
+        open_dataset(DataConfig(file=workplace / "a.npz", test_file=workplace / "b.npz"))
+
+
+def test_the_run_keeps_the_names_and_tells_missing_classes(workplace, cli):
+    write_npz(workplace / "train.npz", **images(["b", "c"] * 10))
+    write_npz(workplace / "test.npz", **images(["a", "b"] * 4))
+    toml = write_toml(workplace, 'file = "train.npz"\ntest_file = "test.npz"')
+    status, _, err = cli("train", toml, "--out", workplace / "run", "--device", "cpu")
+    assert status == 0
+    summary = json.loads((workplace / "run/summary.json").read_text())
+    assert summary["class_names"] == summary["file_labels"] == ["a", "b", "c"]
+    told = [
+        "no training sample is of class a, which the network can then not learn",
+        "no test sample is of class c",
+    ]
+    assert summary["warnings"][:2] == told
+    assert all(f"warning: {line}" in err for line in told)
+
+
+# ---- Groups
+
+
+def test_groups_may_be_text_and_are_held_out_whole(workplace):
+    persons = np.array(["anna", "ben", "cleo", "dora", "emil"])[np.arange(40) // 8]
+    write_npz(workplace / "own.npz", **images(np.arange(40) % 3, groups=persons))
+    spec = spec_of(workplace, 'file = "own.npz"\nvalidation_share = 0.25')
+    data = open_dataset(spec.data)
+    assert data.group_labels == ("anna", "ben", "cleo", "dora", "emil")
+    parts = [set(part.groups.tolist()) for part in splits(spec, data).values()]
+    assert sorted(len(part) for part in parts) == [1, 1, 3]
+    assert set.union(*parts) == set(range(5))
+    held = next(iter(splits(spec, data)["valid"].groups.tolist()))
+    assert held_out_in_words(spec, data).startswith(f"groups {data.group_labels[held]} (8 of ")
+
+
+def test_groups_of_text_are_named_to_be_held_out(workplace):
+    persons = np.array(["anna", "ben", "cleo"])[np.arange(24) // 8]
+    write_npz(workplace / "own.npz", **images(np.arange(24) % 2, groups=persons))
+    write_npz(workplace / "test.npz", **images(np.arange(4) % 2))
+    table = 'file = "own.npz"\ntest_file = "test.npz"\n'
+    spec = spec_of(workplace, f'{table}validation_groups = ["ben"]')
+    assert held_out_in_words(spec, open_dataset(spec.data)) == "groups ben (8 of 24 samples)"
+    other = spec_of(workplace, f'{table}validation_groups = ["bob"]')
+    with pytest.raises(ValueError, match="have no groups bob; they have anna, ben, cleo"):
+        splits(other, open_dataset(other.data))
