@@ -59,9 +59,9 @@ def test_other_losses_cannot_be_mixed(loss):
 
 
 def test_balanced_weights_by_hand():
-    # 6 samples, 3 classes present of 4: 6 / (3 * 3), 6 / (3 * 2), 6 / (3 * 1), and none
-    weights = balanced_weights(torch.tensor([0, 0, 0, 1, 1, 3]), 4)
-    torch.testing.assert_close(weights, torch.tensor([2 / 3, 1.0, 0.0, 2.0]))
+    # 6 samples, 3 classes present of 4: 6 / (3 * 3), 6 / (3 * 2), 6 / (3 * 1), and 1 for none
+    weights = balanced_weights(torch.tensor([0, 0, 0, 2, 2, 3]), 4)
+    torch.testing.assert_close(weights, torch.tensor([2 / 3, 1.0, 1.0, 2.0]))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
