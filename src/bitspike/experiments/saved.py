@@ -14,6 +14,7 @@ from bitspike.analysis.classification import Classification, classify
 from bitspike.data.catalog import labels_are_times
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset, Samples
+from bitspike.data.toml import read_toml
 from bitspike.experiments.assembly import (
     RunOptions,
     build_network,
@@ -30,7 +31,6 @@ from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
 from bitspike.experiments.schema import Experiment, read_experiment
-from bitspike.experiments.toml import read_toml
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
