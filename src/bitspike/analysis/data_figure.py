@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -59,7 +59,8 @@ def draw_data(figure: DataFigure, path: Path) -> Path:
     columns = max(len(figure.samples) if len(figure.samples) <= 4 else 3, 1)
     rows = math.ceil(len(figure.samples[:MOST_SAMPLES]) / columns)
     drawn = Figure(figsize=(11, 2.6 * rows + 3.2), layout="constrained")
-    above, below = drawn.subfigures(2, 1, height_ratios=[2.6 * rows, 3.0])
+    parts: Any = drawn.subfigures(2, 1, height_ratios=[2.6 * rows, 3.0])
+    above, below = parts
     two = bool(figure.by_channel) and len(figure.by_channel["train"]) == 2 and figure.by_channel["train"].ndim > 1
     colors = " (polarity 1 is red, 0 blue or black)" if two else ""
     drawn.suptitle(_short(figure.title, 100) + colors, fontsize=10, x=0.01, ha="left")
@@ -160,7 +161,7 @@ def _channels(axes: Axes, figure: DataFigure) -> None:
     shape = tuple(figure.by_channel["train"].shape)
     if _is_camera(shape):
         shown = axes.imshow(figure.by_channel["train"].sum(0).numpy(), cmap="viridis", interpolation="nearest")
-        axes.get_figure(root=False).colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
+        axes.figure.colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
         axes.set_title("events a pixel (mean training sample)", fontsize=9, loc="left")
         return
     for split, values in figure.by_channel.items():
