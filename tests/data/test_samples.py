@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bitspike.data import Dataset, Images
 from bitspike.data.coding import coding_task
 from bitspike.data.samples import frames_from_dense
-from bitspike.data.splits import drawn_groups, group_rows, held_out, limited, split_rows
+from bitspike.data.splits import drawn_groups, group_rows, held_out, limited, limited_by_class, split_rows
 from bitspike.data.thinning import thinned
 from helpers.frames import dense
 
@@ -176,3 +176,27 @@ def test_a_set_without_class_names_has_numbers_for_names():
     assert named.valid is samples
     with pytest.raises(ValueError, match="class_names must be 3, one a class, but are 2"):
         Dataset("a", "A", 3, samples, samples, class_names=("x", "y"))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(1, 70), st.integers(0, 5))
+def test_a_limit_by_class_takes_the_share_of_each_class(labels, limit, seed):
+    labels = torch.tensor(labels)
+    rows = limited_by_class(labels, limit, seed)
+    assert len(rows) == min(limit, len(labels))
+    assert rows.tolist() == sorted(set(rows.tolist()))
+    assert torch.equal(rows, limited_by_class(labels, limit, seed))
+    before, after = labels.bincount(minlength=5), labels[rows].bincount(minlength=5)
+    share = before * len(rows) / len(labels)
+    if len(rows) >= int((before > 0).sum()):
+        assert bool((after[before > 0] >= 1).all())
+    if bool((share[before > 0] >= 1).all()):
+        assert bool(((after - share).abs() < 1).all())
+
+
+def test_a_limit_by_class_by_hand_and_by_its_seed():
+    labels = torch.tensor([0] * 70 + [1] * 25 + [2] * 5)
+    # 14 samples: 9.8, 3.5 and 0.7; rounded down 9, 3 and at least 1; the last goes to the largest remainder, 0.8
+    assert labels[limited_by_class(labels, 14, 0)].bincount().tolist() == [10, 3, 1]
+    # 4 samples: 2.8, 1 and 0.2: the rare class has one
+    assert labels[limited_by_class(labels, 4, 0)].bincount().tolist() == [2, 1, 1]
+    assert not torch.equal(limited_by_class(labels, 14, 0), limited_by_class(labels, 14, 1))

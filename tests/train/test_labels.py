@@ -1,12 +1,17 @@
 """Labels of mixed samples: the shares of classes, and what the loss makes of them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bitspike.train.config import TrainConfig
-from bitspike.train.labels import MixedLabels, class_shares, own_labels
-from bitspike.train.losses import judge_entropy
+from bitspike.train.labels import MixedLabels, balanced_weights, class_shares, own_labels, sample_weights
+from bitspike.train.losses import judge_counts, judge_entropy, judge_scores
+from bitspike.train.tasks import LOSSES
 
 OWN, OTHER, SHARE = torch.tensor([0, 2, 1]), torch.tensor([1, 2, 0]), torch.tensor([0.25, 0.5, 0.0])
 MIXED = MixedLabels(OWN, OTHER, SHARE)
@@ -49,3 +54,58 @@ def test_other_losses_cannot_be_mixed(loss):
         ValueError, match=f"train.mix belongs to train.loss = 'cross_entropy', but the loss is '{loss}'"
     ):
         TrainConfig(lr=0.1, mix=0.2, loss=loss)
+
+
+def test_balanced_weights_by_hand():
+    # 6 samples, 3 classes present of 4: 6 / (3 * 3), 6 / (3 * 2), 6 / (3 * 1), and none
+    weights = balanced_weights(torch.tensor([0, 0, 0, 1, 1, 3]), 4)
+    torch.testing.assert_close(weights, torch.tensor([2 / 3, 1.0, 0.0, 2.0]))
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
+def test_the_mean_weight_is_one_and_all_classes_weigh_alike(labels):
+    labels = torch.tensor(labels)
+    of_samples = sample_weights(labels, balanced_weights(labels, 5))
+    assert of_samples.mean().item() == pytest.approx(1, rel=1e-5)
+    sums = torch.zeros(5).index_add(0, labels, of_samples)[labels.unique()]
+    torch.testing.assert_close(sums, sums[:1].expand_as(sums))
+
+
+def test_a_mixed_sample_weighs_by_its_shares():
+    found = sample_weights(MIXED, torch.tensor([1.0, 2.0, 8.0]))
+    assert found.tolist() == [0.75 * 1 + 0.25 * 2, 8.0, 2.0]
+
+
+WEIGHTS = torch.tensor([0.5, 1.0, 4.0])
+
+
+def test_weights_count_samples_in_the_cross_entropy():
+    spikes = (torch.rand(20, 3, 3, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+    alone = torch.stack([judge_entropy(spikes[:, [i]], OWN[[i]], 10.0, 0.1)[0] for i in range(3)])
+    loss, right = judge_entropy(spikes, OWN, 10.0, 0.1, WEIGHTS)
+    torch.testing.assert_close(loss, (alone * WEIGHTS[OWN]).mean())
+    assert right.equal(judge_entropy(spikes, OWN, 10.0, 0.1)[1])
+    scores = spikes.mean(0)
+    torch.testing.assert_close(judge_scores(scores, OWN, 10.0, 0.1, WEIGHTS)[0], loss)
+
+
+def test_weights_count_samples_in_the_count_loss():
+    spikes = (torch.rand(20, 3, 3, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+    alone = torch.stack([judge_counts(spikes[:, [i]], OWN[[i]], 0.8, 0.2)[0] for i in range(3)])
+    loss, right = judge_counts(spikes, OWN, 0.8, 0.2, WEIGHTS)
+    torch.testing.assert_close(loss, (alone * WEIGHTS[OWN]).mean())
+    assert right.equal(judge_counts(spikes, OWN, 0.8, 0.2)[1])
+    torch.testing.assert_close(judge_counts(spikes, OWN, 0.8, 0.2, torch.ones(3))[0], alone.mean())
+
+
+@pytest.mark.parametrize("loss", ["count", "cross_entropy"])
+def test_the_tasks_take_the_weights(loss):
+    output = SimpleNamespace(spikes=(torch.rand(9, 3, 3, generator=torch.Generator().manual_seed(1)) < 0.4).float())
+    config = TrainConfig(lr=1.0, loss=loss)
+    plain, weighted = (LOSSES[loss].make(config, 1.0, weights) for weights in (None, WEIGHTS))
+    assert weighted.loss(output, OWN) == weighted.judge(output, OWN)[0] != plain.loss(output, OWN)
+
+
+def test_the_trace_has_no_classes_to_weigh():
+    with pytest.raises(ValueError, match=r"train\.class_weights belongs to train\.loss = 'count' or 'cross_entropy'"):
+        TrainConfig(lr=1.0, loss="trace", class_weights="balanced")

@@ -78,7 +78,7 @@ def _trainer(problem: Problem) -> Steps:
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        make_task(spec, len(net.layers)),
+        make_task(spec, net),
         samples,
         samples,
         spec.train,

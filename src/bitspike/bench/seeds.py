@@ -109,7 +109,7 @@ def _trainer(problem: Problem, samples: Samples, seed: int) -> Trainer:
     layers = len(net.layers)
     folder = RunFolder(Path(tempfile.gettempdir()) / f"bitspike-bench-{seed}")  # named only: a step writes nothing
     return Trainer(
-        net, spec.net.schedules(layers), make_task(spec, layers), samples, samples, spec.train, folder,
+        net, spec.net.schedules(layers), make_task(spec, net), samples, samples, spec.train, folder,
         seed=seed, repeat=_PASSES,
     )  # fmt: skip
 

@@ -28,6 +28,7 @@ class Forecast:
         self.epochs, self.batch, self.device, self.runs = spec.train.epochs, spec.train.batch, device, runs
         total = len(data.train) * spec.data.repeat
         judged = len(data.test) if spec.train.protocol == "paper" else len(data.train) * spec.data.validation_share
+        judged = judged if data.valid is None else len(data.valid)
         self.evaluation = SHARE * judged / max(total, 1)  # of an epoch's time
         self._left = 0  # iterations, of this run
         self._seen = 0

@@ -61,8 +61,7 @@ class ConsoleProgress:
         kind = "1-bit" if spec.net.binary else "float32"
         self.say(f"{spec.name}: {net.notation}, {weights:,} parameters, {kind} weights, seed {spec.seed} -> {out}")
         self.say(
-            f"{titled(data.title, data.edition)}: {len(data.train):,} samples for training"
-            f"{' and validation' if spec.train.protocol == 'holdout' else ''}, "
+            f"{titled(data.title, data.edition)}: {len(data.train):,} samples for training{_validated(spec, data)}, "
             f"{len(data.test):,} for testing; protocol {spec.train.protocol}{_in_bins(data)}"
         )
         if held := held_out_in_words(spec, data):
@@ -168,6 +167,13 @@ def show_training(spec: Experiment, *, on_console: bool = True) -> Iterator[Cons
         *columns, console=console, transient=True, expand=True, disable=not (on_console and console.is_terminal)
     ) as shown:
         yield (ConsoleProgress if on_console else SilentProgress)(shown, spec)
+
+
+def _validated(spec: Experiment, data: Dataset) -> str:
+    """Return which samples epochs are judged by, in words; empty if they are the test samples."""
+    if data.valid is not None:
+        return f", {len(data.valid):,} for validation"
+    return " and validation" if spec.train.protocol == "holdout" else ""
 
 
 def _in_bins(data: Dataset) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bitspike.config import validated
 from bitspike.data.binning import Binning
@@ -19,7 +19,7 @@ from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.sample_columns import Numbering, read_columns
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import limited, split_rows
+from bitspike.data.splits import limited, limited_by_class, split_rows
 from bitspike.data.thinning import thinned
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ def open_dataset(
 
 def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig) -> Samples:
     """Return at most `limit` of the samples, thinned; the thinning of a sample does not depend on the limit."""
-    rows = limited(len(samples), limit, config.split_seed)
+    if config.file is None:
+        rows = limited(len(samples), limit, config.split_seed)
+    else:
+        rows = limited_by_class(samples.labels, limit, config.split_seed)
     return thinned(samples, config.keep, config.split_seed, split).select(rows)
 
 
@@ -211,14 +214,11 @@ def _require_alike(parts: Mapping[str, Samples], field: str, paths: Mapping[str,
 
 def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
     """Return the samples of one file or of several, in their order."""
-    from bitspike.data.event_files import kind_of, read_image_file, read_spike_file
+    from bitspike.data.event_files import read_image_file, read_spike_file
+    from bitspike.data.frame_cache import cached_frames
     from bitspike.data.joining import join_samples
 
-    kinds = {path: config.kind or kind_of(path) for path in paths}
-    for path, kind in kinds.items():
-        if kind != kinds[paths[0]]:
-            raise ValueError(f"data: {paths[0].name} holds {kinds[paths[0]]}, but {path.name} {kind}; use one kind")
-    kind = kinds[paths[0]]
+    kind = own_kind(paths, config)
     if kind == "images":
         only_events = f"{called(paths)} holds images (net.steps is how long one is shown)"
         _refuse(config, (*_BINNING_FIELDS, "time_origin"), only_events)
@@ -226,24 +226,33 @@ def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path
     if kind == "spikes":
         _refuse(config, (*_BINNING_FIELDS, "time_origin"), f"{called(paths)} holds spikes that are binned already")
         return join_samples([read_spike_file(path) for path in paths], paths)
-    return _own_events(paths, config, split, root, progress)
+    key = {"file": digest_of(paths), "time_unit": str(config.time_unit), "sensor": str(config.sensor)}
+    if config.time_origin == "zero":
+        key["time_origin"] = "zero"
+    folder = cache_folder(root or data_root())
+    binning = _binning(config, None, split)
+    return cached_frames(lambda: read_own_events(paths, config), binning, key, folder, progress=progress)
 
 
-def _own_events(
-    paths: Sequence[Path], config: DataConfig, split: str, root: Path | None, progress: Progress
-) -> Samples:
+def own_kind(paths: Sequence[Path], config: DataConfig) -> Literal["images", "events", "spikes"]:
+    """Return the kind of samples in the user's files; raise if they are not of one kind."""
+    from bitspike.data.event_files import kind_of
+
+    kinds = {path: config.kind or kind_of(path) for path in paths}
+    first = kinds[paths[0]]
+    for path, kind in kinds.items():
+        if kind != first:
+            raise ValueError(f"data: {paths[0].name} holds {first}, but {path.name} {kind}; use one kind")
+    return first
+
+
+def read_own_events(paths: Sequence[Path], config: DataConfig) -> Events:
+    """Return the events of the user's files, one file after another, with time as `config` says."""
     from bitspike.data.event_files import read_event_file
-    from bitspike.data.frame_cache import cached_frames
     from bitspike.data.joining import join_events
 
-    binning = _binning(config, None, split)
     from_first = config.time_origin != "zero"
-    key = {"file": digest_of(paths), "time_unit": str(config.time_unit), "sensor": str(config.sensor)}
-    if not from_first:
-        key["time_origin"] = "zero"
-
-    def read() -> Events:
-        options: Any = {"time_unit": config.time_unit, "sensor": config.sensor, "from_first": from_first}
-        return join_events([read_event_file(path, **options) for path in paths], paths)
-
-    return cached_frames(read, binning, key, cache_folder(root or data_root()), progress=progress)
+    parts = [
+        read_event_file(path, time_unit=config.time_unit, sensor=config.sensor, from_first=from_first) for path in paths
+    ]
+    return join_events(parts, paths)

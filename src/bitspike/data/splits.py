@@ -74,3 +74,27 @@ def limited(samples: int, limit: int | None, seed: int) -> Tensor:
         return torch.arange(samples, device="cpu")
     drawn = torch.randperm(samples, generator=torch.Generator().manual_seed(seed), device="cpu")[:limit]
     return drawn.sort().values
+
+
+def limited_by_class(labels: Tensor, limit: int | None, seed: int) -> Tensor:
+    """Return all rows, or `limit` of them drawn from the seed, in order, with about the same share of every class.
+
+    Each class gets limit * its share of the rows, rounded down; what is left goes to the largest remainders. If the
+    limit has room for all classes, none is without a row.
+    """
+    labels = labels.cpu()
+    if limit is None or limit >= len(labels):
+        return torch.arange(len(labels), device="cpu")
+    classes, of_row, sizes = labels.unique(return_inverse=True, return_counts=True)
+    least = 1 if limit >= len(classes) else 0
+    quota = sizes.double() * limit / len(labels)
+    counts = quota.floor().long().clamp(min=least)
+    while (left := limit - int(counts.sum())) != 0:  # a class that lacks most gets one more, or one that has most less
+        lacking = torch.where(counts > least, quota - counts, torch.inf) if left < 0 else counts - quota
+        counts[int(lacking.argmin())] += 1 if left > 0 else -1
+    generator = torch.Generator().manual_seed(seed)
+    drawn = []
+    for place, count in enumerate(counts.tolist()):
+        rows = (of_row == place).nonzero().flatten()
+        drawn.append(rows[torch.randperm(len(rows), generator=generator, device="cpu")[:count]])
+    return torch.cat(drawn).sort().values

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from bitspike.data.catalog import labels_are_times
 from bitspike.data.config import PATHS
@@ -22,6 +23,7 @@ from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.schema import Decays, Experiment, as_values
 from bitspike.nn import BinaryLinear, DecayRange, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
+from bitspike.train.labels import balanced_weights
 from bitspike.train.learning_rates import RATES
 from bitspike.train.optim import parameter_groups
 from bitspike.train.origin import Origin
@@ -175,9 +177,14 @@ def outputs_of(net: SpikingNetwork) -> int:
     return last.out_features if isinstance(last, BinaryLinear) else 0
 
 
-def make_task(spec: Experiment, layers: int) -> Task:
-    """Return the task of `train.loss` for a network with `layers` neuron layers."""
-    return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(layers)[-1].final)
+def make_task(spec: Experiment, net: SpikingNetwork, labels: Tensor | None = None) -> Task:
+    """Return the task of `train.loss` for a network; the training samples' `labels` give the weights of classes."""
+    weights = None
+    if spec.train.class_weights == "balanced":
+        if labels is None:
+            raise ValueError("train.class_weights = 'balanced' needs the training samples' labels, but there are none")
+        weights = balanced_weights(labels, outputs_of(net))
+    return LOSSES[spec.train.loss].make(spec.train, spec.net.schedules(len(net.layers))[-1].final, weights)
 
 
 def free_fields(spec: Experiment) -> tuple[str, ...]:

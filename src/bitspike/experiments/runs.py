@@ -161,7 +161,7 @@ def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | Non
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
-        make_task(spec, len(net.layers)),
+        make_task(spec, net, data.train.labels),
         data.train,
         data.selection(spec),
         spec.train,

@@ -144,7 +144,8 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
     tick = options.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     precision = spec.train.precision
     with reproducible(precision), cast(precision, options.device), threads_for(iteration_work(spec, data)):
-        result = evaluate(net, samples, make_task(spec, len(net.layers)), batch=batch, on_batch=tick)
+        task = make_task(spec, net, parts["train"].labels.to(options.device))
+        result = evaluate(net, samples, task, batch=batch, on_batch=tick)
     return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, options))
 
 

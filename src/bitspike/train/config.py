@@ -116,6 +116,10 @@ class TrainConfig(Config):
     """With `cross_entropy`, logits are this times a class's score: its spike rate, or what its membrane says."""
     label_smoothing: Rate = 0.0
     """With `cross_entropy`, the share of the target that is spread over all classes alike."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """With `balanced`, a sample counts in the loss of `count` and `cross_entropy` by its class, so that all classes
+    count alike: n / (classes * n_c), where n_c of n training samples are of its class.
+    """
     over_time: Literal["mean", "sum"] = "mean"
     """With `trace`, whether the error is averaged or summed over time."""
 
@@ -183,6 +187,11 @@ class TrainConfig(Config):
             raise ValueError(
                 "train.patience stops where accuracy no longer rises, but train.choose = 'last' is for runs that end "
                 "by plan; set train.patience to none, or train.choose to 'best'"
+            )
+        if self.class_weights != "none" and self.loss == "trace":
+            raise ValueError(
+                "train.class_weights belongs to train.loss = 'count' or 'cross_entropy', but the loss is 'trace'; "
+                "set it to 'none'"
             )
         if not 0 <= self.incorrect < self.correct <= 1:
             raise ValueError(

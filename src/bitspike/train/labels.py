@@ -38,3 +38,22 @@ def class_shares(labels: Labels, classes: int, dtype: torch.dtype) -> Tensor:
 def _indicator(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     """Return `[B, C]`, 1 at the label and 0 elsewhere; one_hot would sort in a GPU's deterministic mode."""
     return (labels[:, None] == torch.arange(classes, device=labels.device)).to(dtype)
+
+
+def balanced_weights(labels: Tensor, classes: int) -> Tensor:
+    """Return the weight of each class `[classes]` float32: n / (present * n_c); 0 where a class has no sample.
+
+    n_c of the n labels are of class c, and `present` classes have a label; so the mean weight of the samples is 1.
+    """
+    counts = torch.bincount(labels.cpu(), minlength=classes).double()
+    present = int((counts > 0).sum())
+    weights = torch.where(counts > 0, len(labels) / (present * counts.clamp(min=1)), 0.0)
+    return weights.float().to(labels.device)
+
+
+def sample_weights(labels: Labels, weights: Tensor) -> Tensor:
+    """Return the weight of each sample `[B]`: that of its class, or the mean of its classes' by their shares."""
+    if not isinstance(labels, MixedLabels):
+        return weights[labels.long()]
+    share = labels.share.to(weights.dtype)
+    return weights[labels.own] * (1 - share) + weights[labels.other] * share

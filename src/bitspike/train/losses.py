@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.checks import hidden
-from bitspike.train.labels import Labels, MixedLabels, class_shares, own_labels
+from bitspike.train.labels import Labels, MixedLabels, class_shares, own_labels, sample_weights
 
 
 def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: float = 0.2) -> Tensor:
@@ -32,8 +32,13 @@ def count_loss(spikes: Tensor, labels: Tensor, correct: float = 0.8, incorrect: 
     return judge_counts(spikes, labels, correct, incorrect)[0]
 
 
-def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: float) -> tuple[Tensor, Tensor]:
-    """Return the count loss, and which samples are right, `[B]`: see `fires_most`."""
+def judge_counts(
+    spikes: Tensor, labels: Tensor, correct: float, incorrect: float, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the count loss, and which samples are right, `[B]`: see `fires_most`.
+
+    With `weights [C]` a sample's error counts as often as its class's weight says. The fused kernel has no weights.
+    """
     _check_fit("count_loss", spikes, labels)
     steps, batch, classes = spikes.shape
     if not 0 <= incorrect < correct <= 1:
@@ -41,14 +46,17 @@ def judge_counts(spikes: Tensor, labels: Tensor, correct: float, incorrect: floa
             f"count_loss: rates must satisfy 0 <= incorrect < correct <= 1, but are {incorrect!r} and {correct!r}"
         )
     on, off = int(steps * correct), int(steps * incorrect)
-    if spikes.dtype == torch.float32 and batch and fused_on_gpu(spikes.device):
+    if weights is None and spikes.dtype == torch.float32 and batch and fused_on_gpu(spikes.device):
         from bitspike.ops.loss import triton as fused
 
         if classes <= fused.MOST_CLASSES:
             return fused.count_loss(spikes, labels, on, off)
     count = spike_count(spikes)
     target = class_shares(labels, classes, count.dtype) * (on - off) + off
-    return F.mse_loss(count, target) / steps, fires_most(count, labels)
+    if weights is None:
+        return F.mse_loss(count, target) / steps, fires_most(count, labels)
+    errors = (count - target).square().mean(1) * sample_weights(labels, weights)
+    return errors.mean() / steps, fires_most(count, labels)
 
 
 def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoothing: float = 0.0) -> Tensor:
@@ -70,30 +78,38 @@ def cross_entropy_loss(spikes: Tensor, labels: Tensor, scale: float = 10.0, smoo
     return judge_entropy(spikes, labels, scale, smoothing)[0]
 
 
-def judge_entropy(spikes: Tensor, labels: Labels, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Return the cross entropy, and which samples are right, `[B]`: see `fires_most`. Labels may be mixed."""
+def judge_entropy(
+    spikes: Tensor, labels: Labels, scale: float, smoothing: float, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the cross entropy, and which samples are right, `[B]`: see `fires_most`. Labels may be mixed.
+
+    With `weights [C]` a sample's entropy counts as often as its class's weight says.
+    """
     own = own_labels(labels)
     _check_fit("cross_entropy_loss", spikes, own)
     _check_entropy(scale, smoothing)
     count = spike_count(spikes)
-    return _entropy(count * (scale / len(spikes)), labels, smoothing), fires_most(count, own)
+    return _entropy(count * (scale / len(spikes)), labels, smoothing, weights), fires_most(count, own)
 
 
-def judge_scores(scores: Tensor, labels: Labels, scale: float, smoothing: float) -> tuple[Tensor, Tensor]:
+def judge_scores(
+    scores: Tensor, labels: Labels, scale: float, smoothing: float, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the cross entropy of logits scale * scores `[B, C]`, and which samples are right, `[B]`.
 
-    A sample is right if its label has the largest score, the first of equals. Labels may be mixed.
+    A sample is right if its label has the largest score, the first of equals. Labels may be mixed. With `weights [C]` a
+    sample's entropy counts as often as its class's weight says; the fused kernel has no weights.
     """
     own = own_labels(labels)
     _check_fit("judge_scores", scores[None], own)
     _check_entropy(scale, smoothing)
-    if scores.dtype == torch.float32 and len(scores) and fused_on_gpu(scores.device):
+    if weights is None and scores.dtype == torch.float32 and len(scores) and fused_on_gpu(scores.device):
         from bitspike.ops.loss import triton as fused
 
         if scores.shape[1] <= fused.MOST_CLASSES:
             mixed_with = (labels.other, labels.share) if isinstance(labels, MixedLabels) else None
             return fused.entropy_loss(scores, own, mixed_with, scale, smoothing)
-    return _entropy(scores * scale, labels, smoothing), scores.detach().argmax(1) == own
+    return _entropy(scores * scale, labels, smoothing, weights), scores.detach().argmax(1) == own
 
 
 def _check_entropy(scale: float, smoothing: float) -> None:
@@ -103,10 +119,11 @@ def _check_entropy(scale: float, smoothing: float) -> None:
         raise ValueError(f"cross_entropy_loss: smoothing must be in [0, 1), but is {smoothing!r}")
 
 
-def _entropy(logits: Tensor, labels: Labels, smoothing: float) -> Tensor:
-    """mean over batch of -sum_c q_c log softmax_c(logits), where q are the classes' shares, smoothed."""
+def _entropy(logits: Tensor, labels: Labels, smoothing: float, weights: Tensor | None = None) -> Tensor:
+    """mean over batch of -w sum_c q_c log softmax_c(logits): q are the classes' shares, smoothed; w a weight, or 1."""
     target = class_shares(labels, logits.shape[1], logits.dtype) * (1 - smoothing) + smoothing / logits.shape[1]
-    return -(target * F.log_softmax(logits, 1)).sum(1).mean()
+    entropy = -(target * F.log_softmax(logits, 1)).sum(1)
+    return entropy.mean() if weights is None else (entropy * sample_weights(labels, weights)).mean()
 
 
 def spike_count(spikes: Tensor) -> Tensor:

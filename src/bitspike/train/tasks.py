@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -15,8 +15,6 @@ from bitspike.ops import LIFOutput
 from bitspike.train.config import TrainConfig
 from bitspike.train.labels import Labels, MixedLabels
 from bitspike.train.losses import (
-    count_loss,
-    cross_entropy_loss,
     fires_most,
     judge_counts,
     judge_entropy,
@@ -75,42 +73,48 @@ def judge_output(net: SpikingNetwork, task: Task, output: LIFOutput, labels: Lab
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Classification by the class whose neuron fires most; the loss compares each neuron's count with a target."""
+    """Classification by the class whose neuron fires most; the loss compares each neuron's count with a target.
+
+    `weights [classes]`, on the device of the labels, says how often a sample of a class counts in the loss.
+    """
 
     on: float = 0.8
     off: float = 0.2
+    weights: Tensor | None = field(default=None, compare=False)
 
     def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        return count_loss(output.spikes, labels, self.on, self.off)
+        return self.judge(output, labels)[0]
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         return fires_most(spike_count(output.spikes), labels)
 
     def judge(self, output: LIFOutput, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return judge_counts(output.spikes, labels, self.on, self.off)
+        return judge_counts(output.spikes, labels, self.on, self.off, self.weights)
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropyTask:
     """Classification by the class with the highest score; the loss takes scaled scores as logits.
 
-    Scores are spike rates, or those of a readout that does not fire.
+    Scores are spike rates, or those of a readout that does not fire. `weights [classes]`, on the device of the labels,
+    says how often a sample of a class counts in the loss.
     """
 
     scale: float = 10.0
     smoothing: float = 0.0
+    weights: Tensor | None = field(default=None, compare=False)
 
     def loss(self, output: LIFOutput, labels: Tensor) -> Tensor:
-        return cross_entropy_loss(output.spikes, labels, self.scale, self.smoothing)
+        return self.judge(output, labels)[0]
 
     def correct(self, output: LIFOutput, labels: Tensor) -> Tensor:
         return fires_most(spike_count(output.spikes), labels)
 
     def judge(self, output: LIFOutput, labels: Labels) -> tuple[Tensor, Tensor]:
-        return judge_entropy(output.spikes, labels, self.scale, self.smoothing)
+        return judge_entropy(output.spikes, labels, self.scale, self.smoothing, self.weights)
 
     def judge_scores(self, scores: Tensor, labels: Labels) -> tuple[Tensor, Tensor]:
-        return judge_scores(scores, labels, self.scale, self.smoothing)
+        return judge_scores(scores, labels, self.scale, self.smoothing, self.weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +149,18 @@ class TraceTask:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An entry of LOSSES: `make` gives the task from the settings and the last layer's final threshold."""
+    """An entry of LOSSES: `make` gives the task from the settings, the last layer's final threshold and the weights."""
 
-    make: Callable[[TrainConfig, float], Task]
+    make: Callable[[TrainConfig, float, Tensor | None], Task]
     labels: Literal["classes", "times"] = "classes"  # what the labels of its data are
     readouts: tuple[str, ...] = ("spikes",)  # what a network may answer with
 
 
 LOSSES: dict[str, Loss] = {
-    "count": Loss(lambda config, theta: CountTask(config.correct, config.incorrect)),
+    "count": Loss(lambda config, theta, weights: CountTask(config.correct, config.incorrect, weights)),
     "cross_entropy": Loss(
-        lambda config, theta: CrossEntropyTask(config.logit_scale, config.label_smoothing),
+        lambda config, theta, weights: CrossEntropyTask(config.logit_scale, config.label_smoothing, weights),
         readouts=("spikes", "membrane"),
     ),
-    "trace": Loss(lambda config, theta: TraceTask(theta, config.over_time), labels="times"),
+    "trace": Loss(lambda config, theta, weights: TraceTask(theta, config.over_time), labels="times"),
 }

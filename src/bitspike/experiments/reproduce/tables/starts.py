@@ -56,7 +56,7 @@ def measure_start(spec: Experiment, data: Dataset, options: RunOptions) -> Start
     batch = evaluation_batch(spec.train.evaluate_batch, test)
     tick = options.progress(f"start of {spec.name}", -(-len(test) // batch))
     with reproducible(spec.train.precision), cast(spec.train.precision, options.device):
-        found = evaluate(net, test, make_task(spec, len(net.layers)), batch=batch, on_batch=tick)
+        found = evaluate(net, test, make_task(spec, net), batch=batch, on_batch=tick)
     return Start(settings_digest(spec), found.dead, found.spikes)
 
 

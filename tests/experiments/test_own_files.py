@@ -1,0 +1,306 @@
+"""Own data in several files: lists and patterns, a file for validation, groups by file, where time begins, limits."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+from bitspike.data.config import DataConfig
+from bitspike.data.datasets import open_dataset
+from bitspike.data.samples import Frames
+from bitspike.experiments.held_out import held_out_in_words, splits
+from bitspike.experiments.schema import as_toml, read_experiment, with_values
+from helpers.files import event_arrays, write_hdf5, write_npz
+
+NET = """
+[net]
+notation = "16-8-3"
+beta = 0.9
+slope = 1.0
+theta = 2.0
+steps = 5
+[train]
+epochs = 1
+batch = 8
+lr = 1e-2
+tensorboard = false
+"""
+
+
+def images(samples, *, side=4, **more):
+    rng = np.random.default_rng(samples)
+    values = rng.integers(0, 256, (samples, side, side), dtype=np.uint8)
+    return {"images": values, "labels": np.arange(samples) % 3, **more}
+
+
+def spikes(samples, *, steps=6, units=5):
+    rng = np.random.default_rng(samples)
+    return {"spikes": rng.random((samples, steps, units)) < 0.5, "labels": np.arange(samples) % 3}
+
+
+def write_toml(folder, data):
+    (folder / "mine.toml").write_text(f"[data]\n{data}\n{NET}")
+    return folder / "mine.toml"
+
+
+def spec_of(folder, data):
+    return read_experiment(write_toml(folder, data))
+
+
+def opened(folder, data):
+    return open_dataset(spec_of(folder, data).data)
+
+
+def dense(samples):
+    return samples.batch(torch.arange(len(samples)))[0]
+
+
+# ---- Several files
+
+KINDS = {
+    "images": (images, ""),
+    "spikes": (spikes, ""),
+    "events": (lambda count: event_arrays(count, seed=count), "bin_ms = 2.0\nsteps = 6\nsensor = [6, 6]\n"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("files", ['["b.npz", "a.h5"]', '"data/rec-*"'])
+def test_samples_of_several_files_come_in_their_order(workplace, kind, files):
+    arrays, table = KINDS[kind]
+    (workplace / "data").mkdir()
+    names = ("b.npz", "a.h5") if "[" in files else ("data/rec-1.npz", "data/rec-2.h5")
+    write_npz(workplace / names[0], **arrays(7))
+    write_hdf5(workplace / names[1], **arrays(5))
+    write_npz(workplace / "test.npz", **arrays(6))
+    table += 'test_file = "test.npz"\n'
+    data = opened(workplace, f"file = {files}\n{table}")
+    parts = [opened(workplace, f'file = "{name}"\n{table}').train for name in names]
+    axis = 0 if kind == "images" else 1
+    assert dense(data.train).equal(torch.cat([dense(part) for part in parts], axis))
+    assert data.train.labels.tolist() == [*(i % 3 for i in range(7)), *(i % 3 for i in range(5))]
+    assert data.title == f"{names[0].rpartition('/')[2]} and 1 more"
+
+
+def test_each_file_of_a_list_counts_in_the_edition_and_in_the_cache(workplace):
+    table = 'file = "rec-*.npz"\nbin_ms = 2.0\nsteps = 6\nsensor = [6, 6]'
+    for name in "ab":
+        write_npz(workplace / f"rec-{name}.npz", **event_arrays(6, seed=1))
+    first = opened(workplace, table)
+    write_npz(workplace / "rec-b.npz", **event_arrays(6, seed=2))
+    second = opened(workplace, table)
+    assert first.edition != second.edition
+    assert int(first.train.count.sum()) != int(second.train.count.sum())
+    write_npz(workplace / "rec-c.npz", **event_arrays(6, seed=3))
+    third = opened(workplace, table)
+    assert third.edition not in (first.edition, second.edition)
+    assert len(third.train) + len(third.test) == 18
+
+
+def test_the_sensor_of_a_list_is_as_large_as_the_largest(workplace):
+    events = {"t_us": np.arange(6), "offsets": np.array([0, 3, 6]), "labels": np.array([0, 1])}
+    write_npz(workplace / "a.npz", **events, x=np.array([0, 1, 2, 0, 1, 2]))
+    write_npz(workplace / "b.npz", **events, x=np.array([0, 1, 9, 0, 1, 2]))
+    assert opened(workplace, 'file = ["a.npz", "b.npz"]\nbin_ms = 1.0\nsteps = 2').shape == (10,)
+
+
+def test_a_run_on_several_files_is_evaluated_and_resumed(workplace, cli):
+    for name, count in (("rec-1", 15), ("rec-2", 18)):
+        write_npz(workplace / f"{name}.npz", **images(count))
+    toml = write_toml(workplace, 'file = "rec-*.npz"')
+    assert cli("train", toml, "--out", workplace / "run", "--device", "cpu")[0] == 0
+    status, out, _ = cli("evaluate", workplace / "run", "--json", "--device", "cpu")
+    assert status == 0
+    assert json.loads(out)["warnings"] == []
+    again = cli("train", toml, "--out", workplace / "run", "--device", "cpu", "--resume", "--epochs", 2)
+    assert again[0] == 0
+    write_npz(workplace / "rec-3.npz", **images(21))
+    status, _, err = cli("train", toml, "--out", workplace / "run", "--device", "cpu", "--resume", "--epochs", 2)
+    assert status == 1
+    assert "rec-3.npz hold sha256" in err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('file = "rec-*.npz"', r"data\.file: no file matches .*rec-\*\.npz; look at the folder and the pattern"),
+        ('file = ["a.npz", "gone.npz"]', r"gone\.npz does not exist"),
+        ('file = ["a.npz", "a.npz"]', r"data\.file names .*a\.npz twice; leave one out"),
+        ('file = ["a.npz", "large.npz"]', r"samples of a\.npz are \(1, 4, 4\), but those of large\.npz \(1, 5, 5\)"),
+        ('file = ["a.npz", "spikes.npz"]', r"a\.npz holds images, but spikes\.npz spikes; use one kind"),
+        ('file = ["spikes.npz", "long.npz"]', r"are \(5,\) in 6 time steps, but those of long\.npz \(5,\) in 9 time"),
+        ('file = ["a.npz", "float.npz"]', r"images of a\.npz are bytes, but those of float\.npz floating point"),
+        ('file = ["a.npz", "groups.npz"]', r"groups\.npz has an array groups, but a\.npz has none"),
+        ('file = "a.npz"\ngroups = "file"', r"data\.groups = 'file' makes a group of each file, but data\.file is one"),
+        ('file = "a.npz"\ngroups = "array"', r"data\.groups = 'array', but a\.npz has no array groups; add it"),
+        ('file = "a.npz"\ntime_origin = "zero"', r"data\.time_origin has no meaning here: a\.npz holds images"),
+        ('file = ["xy.npz", "x.npz"]\nbin_ms = 1.0\nsteps = 2', r"xy\.npz has an array y, but x\.npz has none"),
+    ],
+)
+def test_files_that_do_not_go_together(workplace, table, says):
+    write_npz(workplace / "a.npz", **images(6))
+    write_npz(workplace / "large.npz", **images(6, side=5))
+    write_npz(workplace / "groups.npz", **images(6, groups=np.arange(6)))
+    write_npz(workplace / "float.npz", images=np.zeros((6, 4, 4), np.float32), labels=np.arange(6) % 3)
+    write_npz(workplace / "spikes.npz", **spikes(6))
+    write_npz(workplace / "long.npz", **spikes(6, steps=9))
+    events = {"t_us": np.arange(6), "offsets": np.array([0, 3, 6]), "labels": np.array([0, 1]), "x": np.zeros(6, int)}
+    write_npz(workplace / "x.npz", **events)
+    write_npz(workplace / "xy.npz", **events, y=np.zeros(6, int))
+    with pytest.raises((ValueError, FileNotFoundError), match=says) as error:
+        opened(workplace, table)
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_with_brackets_is_no_pattern(workplace):
+    (workplace / "old [1]").mkdir()
+    write_npz(workplace / "old [1]" / "a[2].npz", **images(6))
+    write_npz(workplace / "old [1]" / "rec-1.npz", **images(9))
+    assert opened(workplace, 'file = "old [1]/a[2].npz"').title == "a[2].npz"
+    assert opened(workplace, 'file = "old [1]/rec-*.npz"').title == "rec-1.npz"
+
+
+@pytest.mark.parametrize("wrong", ["[]", "3", '["a.npz", 3]'])
+def test_what_is_no_path(workplace, wrong):
+    with pytest.raises(ValueError, match=r"mine\.toml: data\.file") as error:
+        spec_of(workplace, f"file = {wrong}")
+    assert "\n" not in str(error.value)
+
+
+# ---- Validation
+
+
+def test_a_validation_file_is_all_that_epochs_are_judged_by(workplace, cli):
+    for name, count in (("train", 12), ("valid", 9), ("test", 6)):
+        write_npz(workplace / f"{name}.npz", **images(count))
+    toml = write_toml(workplace, 'file = "train.npz"\nvalidation_file = "valid.npz"\ntest_file = "test.npz"')
+    spec = read_experiment(toml)
+    data = open_dataset(spec.data)
+    assert {name: len(part) for name, part in splits(spec, data).items()} == {"train": 12, "valid": 9, "test": 6}
+    status, _, err = cli("train", toml, "--out", workplace / "run", "--device", "cpu")
+    assert status == 0
+    assert "12 samples for training, 9 for validation, 6 for testing; protocol holdout" in err
+    summary = json.loads((workplace / "run/summary.json").read_text())
+    assert summary["samples"] == {"train": 12, "valid": 9, "test": 6}
+    assert set(summary["samples_sha256"]) == {"train", "test", "valid"}
+    status, out, _ = cli("evaluate", workplace / "run", "--split", "valid", "--json", "--device", "cpu")
+    assert json.loads(out)["accuracy"] == summary["valid_accuracy"]
+    write_npz(workplace / "valid.npz", **images(9) | {"images": images(9)["images"][::-1]})
+    _, out, _ = cli("evaluate", workplace / "run", "--split", "valid", "--json", "--device", "cpu")
+    assert "the validation samples" in json.loads(out)["warnings"][0]
+
+
+def test_a_run_with_a_validation_file_can_be_read_again(workplace):
+    write_npz(workplace / "a.npz", **images(6))
+    spec = spec_of(workplace, 'file = "a.npz"\nvalidation_file = ["a.npz"]')
+    (workplace / "again.toml").write_text(as_toml(spec))
+    assert read_experiment(workplace / "again.toml").data == spec.data
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (
+            'validation_file = "v.npz"\nvalidation_share = 0.2',
+            r"data\.validation_share has no meaning beside data\.vali",
+        ),
+        ('validation_file = "v.npz"\nvalidation_groups = [1]', r"data\.validation_groups has no meaning beside data\."),
+        ('test_file = "v.npz"\ntest_share = 0.3', r"data\.test_share has no meaning beside data\.test_file"),
+    ],
+)
+def test_a_share_beside_a_file_is_refused(workplace, table, says):
+    with pytest.raises(ValueError, match=says):
+        spec_of(workplace, f'file = "a.npz"\n{table}')
+
+
+def test_the_papers_protocol_has_no_use_for_a_validation_file(workplace):
+    write_npz(workplace / "a.npz", **images(12))
+    spec = with_values(spec_of(workplace, 'file = "a.npz"\nvalidation_file = "a.npz"'), ["train.protocol=paper"])
+    with pytest.raises(ValueError, match=r"data\.validation_file is for train\.protocol = 'holdout'"):
+        splits(spec, open_dataset(spec.data))
+
+
+# ---- Groups by file
+
+
+def test_each_file_can_be_a_group(workplace):
+    for count in range(6, 11):
+        write_npz(workplace / f"rec-{count}.npz", **images(count))
+    spec = spec_of(workplace, 'file = "rec-*.npz"\ngroups = "file"\nvalidation_share = 0.2')
+    data = open_dataset(spec.data)
+    parts = [set(part.groups.tolist()) for part in splits(spec, data).values()]
+    assert set.union(*parts) == set(range(5))
+    assert sum(map(len, parts)) == 5
+    assert held_out_in_words(spec, data).startswith("files rec-")
+
+
+# ---- Time
+
+
+def two_samples(path, t, **more):
+    with h5py.File(path, "w") as file:
+        arrays = {"t": t, "x": np.zeros(len(t), int), "offsets": [0, 2, len(t)], "labels": [0, 1], **more}
+        for name, values in arrays.items():
+            file[name] = np.asarray(values)
+
+
+@pytest.mark.parametrize(
+    ("origin", "bins"), [(None, [[0, 2], [0, 1]]), ("first", [[0, 2], [0, 1]]), ("zero", [[3, 5], [1, 2]])]
+)
+def test_bins_count_from_the_first_event_or_from_zero(workplace, origin, bins):
+    two_samples(workplace / "a.h5", [3, 5, 1, 2])
+    both = {"file": workplace / "a.h5", "test_file": workplace / "a.h5", "time_unit": "ms", "bin_ms": 1.0, "steps": 6}
+    counts = dense(open_dataset(DataConfig(**both, time_origin=origin)).train)
+    assert [counts[:, sample, 0].nonzero().flatten().tolist() for sample in range(2)] == bins
+
+
+def test_times_before_zero_are_refused_where_time_begins_at_zero(workplace):
+    two_samples(workplace / "a.h5", [3, 5, -1, 2])
+    table = {"file": workplace / "a.h5", "test_file": workplace / "a.h5", "time_unit": "ms", "bin_ms": 1.0, "steps": 6}
+    with pytest.raises(ValueError, match=r"t must be at least 0 where time_origin is 'zero', but 1 of 4 are less"):
+        open_dataset(DataConfig(**table, time_origin="zero"))
+    assert len(open_dataset(DataConfig(**table)).train) == 2
+
+
+def test_samples_of_any_duration_load_and_silent_ones_are_told(workplace, cli):
+    t = np.concatenate([[0, 1, 2, 3], [0, 5_000_000], []])  # none, four, a long one, none
+    arrays = {"t_us": t, "x": np.zeros(6, int), "offsets": [0, 0, 4, 6, 6], "labels": [0, 1, 1, 0]}
+    write_npz(workplace / "own.npz", **{name: np.asarray(values) for name, values in arrays.items()})
+    write_npz(workplace / "own.npz", **{name: np.asarray(values) for name, values in arrays.items()})
+    toml = write_toml(workplace, 'file = "own.npz"\ntest_file = "own.npz"\nbin_ms = 1.0\nsteps = 5')
+    data = open_dataset(read_experiment(toml).data)
+    assert isinstance(data.train, Frames)
+    assert data.train.lengths.tolist() == [0, 1, 1, 0]
+    settings = ("--set", "net.notation=1-8-2", "--set", "data.validation_share=0.5")
+    status, _, err = cli("train", toml, "--out", workplace / "run", "--device", "cpu", *settings)
+    assert status == 0
+    assert "warning: 2 of 4 test samples have no event in their time bins" in err
+
+
+# ---- Limits and weights
+
+
+def test_limits_take_a_share_of_every_class(workplace):
+    labels = np.array([0] * 80 + [1] * 16 + [2] * 4)
+    write_npz(workplace / "a.npz", images=np.zeros((100, 4, 4), np.uint8), labels=labels)
+    data = opened(workplace, 'file = "a.npz"\ntest_file = "a.npz"\ntrain_limit = 25\ntest_limit = 50')
+    assert data.train.labels.bincount().tolist() == [20, 4, 1]
+    assert data.test.labels.bincount().tolist() == [40, 8, 2]
+
+
+@pytest.mark.parametrize("loss", ["count", "cross_entropy"])
+def test_weights_change_the_loss_of_a_run_and_its_evaluation_alike(workplace, cli, loss):
+    labels = np.array([0] * 20 + [1] * 8 + [2] * 4)
+    write_npz(workplace / "a.npz", images=images(32)["images"], labels=labels)
+    toml = write_toml(workplace, 'file = "a.npz"')
+    losses = {}
+    for weights in ("none", "balanced"):
+        settings = ("--set", f"train.class_weights={weights}", "--set", f"train.loss={loss}")
+        out = workplace / weights
+        assert cli("train", toml, "--out", out, "--device", "cpu", *settings)[0] == 0
+        losses[weights] = json.loads((out / "summary.json").read_text())["test_loss"]
+        evaluated = json.loads(cli("evaluate", out, "--json", "--device", "cpu")[1])
+        assert evaluated["loss"] == pytest.approx(losses[weights])
+    assert losses["none"] != losses["balanced"]
