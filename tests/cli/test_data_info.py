@@ -101,6 +101,14 @@ def test_a_picture_is_drawn(own, cli):
     assert err == "bitspike: --out: the figure is a PNG file, but mine.jpg does not end in .png\n"
 
 
+def test_baselines_are_beside_it(own, cli):
+    told = json.loads(cli("data", "info", "mine.toml", "--baselines", "--json")[1])
+    assert told["baselines"]["majority"] == 0.5
+    assert 0 <= told["baselines"]["logistic"] <= 1
+    assert "baselines    " in cli("data", "info", "mine.toml", "--baselines")[1]
+    assert "baselines" not in json.loads(cli("data", "info", "mine.toml", "--json")[1])
+
+
 def test_images_are_told(workplace, cli):
     toml = write_experiment(workplace)
     status, out, _ = cli("data", "info", str(toml), "--out", "images.png")

@@ -9,6 +9,7 @@ import torch
 from safetensors import safe_open
 
 from helpers.files import fake_mnist
+from helpers.own_images import NO_BOARD, write_experiment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "file-formats.md").read_text(encoding="utf-8")
 
@@ -44,3 +45,17 @@ def test_the_page_has_the_files_of_a_run(run):
     for file in run.iterdir():
         name = "events.out.tfevents.*" if file.name.startswith("events") else file.name
         assert f"| `{name}` |" in PAGE or name == ".lock", name
+
+
+def test_the_page_has_the_keys_of_an_evaluation(run, cli):
+    printed = json.loads(cli("evaluate", run, "--json")[1])
+    section = re.search(r"^## The output of evaluate\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)[1]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == printed.keys()
+    assert all(f"`{key}`" in section for key in printed["classes"][0])
+
+
+def test_the_page_has_the_keys_of_baselines(workplace, cli):
+    write_experiment(workplace)
+    assert cli("train", "mine.toml", "--epochs", "1", "--baselines", *NO_BOARD)[0] == 0
+    kept = json.loads((workplace / "runs" / "mine" / "baselines.json").read_text())
+    assert documented("baselines.json") == kept.keys()

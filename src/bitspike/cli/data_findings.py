@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bitspike.cli.training_progress import ConsoleProgress
     from bitspike.data.samples import Dataset
     from bitspike.experiments.schema import Experiment
-    from bitspike.nn import SpikingNetwork
 
 MOST_LINES = 4
 TOLD_BY_THE_RUN = ("missing classes", "empty samples")  # and kept in its summary
 
 
-def with_findings(progress: ConsoleProgress) -> Callable[[Experiment, Dataset, SpikingNetwork, Path], None]:
-    """Return `progress.started`, which then also says what looks like a mistake in the data, for all trials once."""
-    told: list[bool] = []
-
-    def started(spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
-        progress.started(spec, data, net, out)
-        if not told and spec.data.file is not None:
-            for line in _lines(spec, data):
-                progress.say(line)
-        told.append(True)
-
-    return started
-
-
-def _lines(spec: Experiment, data: Dataset) -> list[str]:
-    """Return a line for each finding, and one that says where there are more."""
+def warnings_of(spec: Experiment, data: Dataset) -> list[str]:
+    """Return a line for each thing in the data that looks like a mistake, and one that says where there are more."""
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
     from bitspike.experiments.held_out import splits
