@@ -274,8 +274,6 @@ def test_a_run_that_could_not_begin_leaves_nothing_in_the_way(here, bitspike):
         ("events in ms", ["data.time_unit=none"], "time_unit must say what t is in"),
         ("events in ms", ["data.time_unit=h"], "data.time_unit: must be 's', 'ms' or 'us', but is 'h'"),
         ("events", ["data.time_unit=ms"], "t_us is in microseconds, but time_unit is 'ms'; leave it out"),
-        ("events", ["data.bin_ms=none"], "events need data.bin_ms"),
-        ("events", ["data.steps=none"], "events need data.bin_ms, the width of a time bin, and data.steps"),
         ("events", ["data.sensor=[4, 6]"], "sensor must be (height, width), at least (6, 6) for these events"),
         ("events", ["data.sensor=[6]"], "sensor must be (height, width)"),
         ("images", ["data.bin_ms=2"], "data.bin_ms has no meaning here: own.npz holds images"),

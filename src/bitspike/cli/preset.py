@@ -36,13 +36,17 @@ def list_presets(as_json: AsJson = False) -> None:
 
 @presets.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A preset, or a TOML file, which is then checked.")],
+    name: Annotated[str, typer.Argument(help="A preset, a recipe (base/sequences), or a TOML file to be checked.")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value in place of a field; repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the complete experiment as TOML: every field, with the sources of its figures. Save it and train it."""
     from bitspike.experiments.presets import preset_or_file
+    from bitspike.experiments.recipes import BASES, recipe, recipe_toml
     from bitspike.experiments.schema import as_toml, as_values
 
+    if name in BASES:
+        echo_json(recipe(name)) if as_json else echo_lines(recipe_toml(name).rstrip())
+        return
     spec = preset_or_file(name, set_ or [])
     echo_json(as_values(spec)) if as_json else echo_lines(as_toml(spec).rstrip())

@@ -51,6 +51,8 @@ class ConsoleProgress:
     def started(self, spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
         """Say what is trained on which data, before the first epoch."""
         from bitspike.experiments.held_out import held_out_in_words
+        from bitspike.experiments.recipes import lines_about
+        from bitspike.experiments.schema import as_values
 
         if self.greeting:
             self.say(self.greeting)
@@ -64,6 +66,8 @@ class ConsoleProgress:
             f"{titled(data.title, data.edition)}: {len(data.train):,} samples for training{_validated(spec, data)}, "
             f"{len(data.test):,} for testing; protocol {spec.train.protocol}{_in_bins(data)}"
         )
+        for line in lines_about(spec.sources, as_values(spec)):
+            self.say(line)
         if held := held_out_in_words(spec, data):
             self.say(f"held out: {held}")
 

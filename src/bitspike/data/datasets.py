@@ -14,7 +14,7 @@ from bitspike.data.config import DataConfig
 from bitspike.data.data_tables import is_toml, read_data_config
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
-from bitspike.data.own_paths import called, digest_of, own_edition, own_paths
+from bitspike.data.own_paths import called, digest_of, expanded, own_edition, own_paths
 from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.sample_columns import Numbering, read_columns
@@ -129,7 +129,10 @@ def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Bi
 
     bin_ms, steps = chosen("bin_ms"), chosen("steps")
     if bin_ms is None or steps is None:
-        raise ValueError("data: events need data.bin_ms, the width of a time bin, and data.steps, how many there are")
+        raise ValueError(
+            "data: events need data.bin_ms, the width of a time bin, and data.steps, how many there are; an experiment "
+            "file of your own events may leave them out, and its run has them"
+        )
     if split == "test":
         # steps given without test_steps hold for both
         steps = config.test_steps or (config.steps if config.steps is not None else chosen("test_steps", steps))
@@ -161,8 +164,27 @@ def _refuse(config: DataConfig, fields: Sequence[str], because: str) -> None:
 # ---- The user's own files
 
 
+def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
+    """Return `config` with the time bins that it leaves out, found from its own training events, and their source.
+
+    A config that needs none comes back as it is, with an empty source.
+    """
+    from bitspike.data.default_bins import default_bins
+    from bitspike.data.event_files import kind_of
+
+    if config.file is None or None not in (config.bin_ms, config.steps):
+        return config, ""
+    paths = expanded(config.file)
+    if (config.kind or kind_of(paths[0])) != "events":
+        return config, ""
+    given = None if config.bin_ms is None else round(config.bin_ms * 1000)
+    found = default_bins(read_own_events(paths, config), bin_us=given, steps=config.steps)
+    return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
+
+
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
     """Return the samples of the user's files; labels are numbered over all of them together."""
+    config, _ = with_bins(config)
     paths = own_paths(config)
     parts: dict[str, Samples] = {}
     for field, files in paths.items():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.config import unknown_key
+from bitspike.experiments.recipes import BASES
 from bitspike.experiments.schema import Experiment, experiment, read_experiment, with_values
 
 TASKS = ("coding", "mnist", "fashion", "dvs128", "shd", "nmnist-small", "dvs-sign")
@@ -32,6 +33,11 @@ def preset_names() -> list[str]:
 
 def preset(name: str) -> Experiment:
     """Return a preset by its name, such as "mnist/annealed"."""
+    if name in BASES:
+        raise ValueError(
+            f"preset: {name} is a recipe for data of your own, not an experiment; write a file with [data] file = "
+            f"'mine.npz', which takes it by itself (bitspike preset show {name} prints it)"
+        )
     if name in TASKS:
         variants = ", ".join(f"{name}/{variant}" for variant in _variants(name))
         raise ValueError(f"preset: no preset is named {name!r}; its variants are {variants}")

@@ -28,6 +28,8 @@ from bitspike.config import (
 from bitspike.data.config import PATHS, DataConfig
 from bitspike.data.data_tables import absolute
 from bitspike.data.toml import read_toml
+from bitspike.experiments.completion import completed, with_stand_ins
+from bitspike.experiments.recipes import NO_BASE
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
 from bitspike.schedules import Constant, Linear, Relax, Schedule
@@ -94,7 +96,14 @@ class NetConfig(Config):
     """A network in the paper's notation. A list has one value for each layer of neurons."""
 
     notation: str
-    """The layers in the paper's notation, such as `"784-300-10"` or `"16Conv5-AP2-64Conv5-AP2-1024Dense10"`."""
+    """The layers in the paper's notation, such as `"784-300-10"` or `"16Conv5-AP2-64Conv5-AP2-1024Dense10"`.
+
+    A file without it gets Dense layers of its `hidden` widths, or a small network for its kind of data.
+    """
+    hidden: list[Positive] | None = Field(None, min_length=1)
+    """The widths of hidden Dense layers, such as `[256, 256]`, instead of `notation`: the data gives the inputs and the
+    classes. A run's experiment.toml holds the notation that it becomes.
+    """
     binary: Truth = True
     """Weights are -1 or +1; `false` gives the same network with float32 weights."""
     beta: Decay | Decays | list[Decay | Decays]
@@ -149,6 +158,12 @@ class NetConfig(Config):
     """On a GPU, keep only hidden spikes for the backward pass and compute the rest again: less memory, more time."""
 
     @model_validator(mode="after")
+    def _one_description(self) -> Self:
+        if self.hidden is not None:
+            raise ValueError("net.hidden and net.notation both give the network's layers; give one of them")
+        return self
+
+    @model_validator(mode="after")
     def _whole_glances(self) -> Self:
         if self.steps % self.glances:
             raise ValueError(
@@ -186,6 +201,12 @@ class Experiment(Config):
     """The experiment's name; a run's folder is called by it. A file without one is called by its own name."""
     title: str = ""
     """A description of the experiment in a few words."""
+    base: Literal["base/sequences", "base/images", "none"] | None = None
+    """The recipe that gives an experiment file the fields which it leaves out; `none` for none.
+
+    A file that gives `net.beta`, `net.slope` and `net.theta` takes no recipe unless it names one. Any other file takes
+    the one for its kind of data. A run's experiment.toml holds all fields, and no `base`.
+    """
     seed: Annotated[Whole, Field(ge=0, lt=2**32)] = 0
     """The seed that draws the weights, the order of samples and dropout."""
     data: DataConfig
@@ -198,6 +219,13 @@ class Experiment(Config):
     """The accuracies that the paper reports for this experiment."""
     sources: dict[str, str] = Field(default_factory=dict)
     """The sources of values: a field's dotted name, such as `"train.lr"`, and its source in words."""
+
+    @field_validator("base")
+    @classmethod
+    def _only_in_files(cls, base: str | None) -> str | None:
+        if base is not None:
+            raise ValueError("belongs to experiment files, but this experiment is complete; leave it out")
+        return base
 
     @field_validator("sources")
     @classmethod
@@ -221,7 +249,8 @@ def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str])
 def read_experiment(path: Path, settings: Sequence[str] = (), *, drop_removed: bool = False) -> Experiment:
     """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
 
-    Paths in the file are relative to it. An error names the file, or the setting that it comes from.
+    What the file leaves out is found from its data or taken from a base recipe (see `completion.py`). Paths in the file
+    are relative to it. An error names the file, or the setting that it comes from.
     `drop_removed` leaves out fields that were removed since, whatever they were set to.
     """
     values = read_toml(path)
@@ -230,7 +259,7 @@ def read_experiment(path: Path, settings: Sequence[str] = (), *, drop_removed: b
         table, _, field = key.partition(".")
         if isinstance(held := values.get(table), dict) and field in held:
             held[field] = absolute(path.parent, held[field], f"{path}: {key}")
-    return _with_settings(without_any_removed(values) if drop_removed else values, settings, str(path))
+    return _with_settings(without_any_removed(values) if drop_removed else values, settings, str(path), is_file=True)
 
 
 def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
@@ -238,12 +267,21 @@ def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:
     return _with_settings(as_values(spec), settings, spec.name)
 
 
-def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) -> Experiment:
-    """Return the experiment of `values` with `settings` applied; an error names `where` or the setting to blame."""
-    before = problems_of(Experiment, without_any_removed(values)) if settings else []
+def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str, *, is_file: bool = False) -> Experiment:
+    """Return the experiment of `values` with `settings` applied; an error names `where` or the setting to blame.
+
+    Values of a file are completed first.
+    """
+    known = without_any_removed(values)
+    before = problems_of(Experiment, with_stand_ins(known) if is_file else known) if settings else []
     given: dict[str, str] = {}
+    taken_out: list[tuple[str, str]] = []
     for setting in settings:
         key, value = parse_setting(setting)
+        if key == "base" and value is None:
+            value = NO_BASE
+        if value is None:
+            taken_out.append((key, setting))
         if key in PATHS:
             # relative to the user's folder, and to be found from the run's
             value = absolute(Path(), value, f"--set {setting}")
@@ -255,6 +293,10 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str) 
             return f"--set {given[problem.key]}" if problem.key in given else where
         return blamed(problem, given, before) or where
 
+    if is_file:
+        values = completed(values, where, Experiment, lambda key, text: f"{place_of(Problem(key, text))}: {text}")
+        for key, setting in taken_out:  # of the recipe, too
+            place(values, key, None, setting, Experiment)
     return experiment(values, place_of)
 
 

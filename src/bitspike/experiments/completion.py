@@ -1,0 +1,208 @@
+"""Completion of experiment files: what a file leaves out is found from its data, or taken from a base recipe.
+
+A file that gives net.beta, net.slope and net.theta describes its own neurons: it takes no recipe unless it names one.
+Any other file takes the recipe for the kind of its data. The completed tables hold every number, so that a run's
+experiment.toml needs no recipe and no data to be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bitspike.config import Config, problems_of, shown, validated
+from bitspike.data.config import DataConfig
+from bitspike.experiments.default_network import default_notation, dense_notation
+from bitspike.experiments.recipes import BASES, NO_BASE, Facts, Tables, downsample_for, recipe, recipe_fields
+
+if TYPE_CHECKING:
+    from bitspike.data.samples import Dataset
+
+NEURONS = ("beta", "slope", "theta")  # a file that gives these is complete without a recipe
+
+
+def takes_base(values: Mapping[str, Any]) -> bool:
+    """Return whether the values take fields from a recipe: they name one, or do not describe their own neurons."""
+    if "base" in values:
+        return bool(values["base"] != NO_BASE)
+    return not set(NEURONS) <= set(_table(values, "net"))
+
+
+def with_stand_ins(values: Mapping[str, Any]) -> Tables:
+    """Return the values with some value in each field that completion will fill, so that others can be checked."""
+    filled = _without(values, "base")
+    net: Tables = {}
+    train: Tables = {}
+    if "notation" not in _table(values, "net"):
+        net["notation"] = "1-1"
+        if isinstance(filled.get("net"), Mapping):
+            filled["net"] = _without(filled["net"], "hidden")
+    if takes_base(values):
+        net |= dict.fromkeys(NEURONS, 0.5)
+        train["lr"] = 1.0
+    return _merged({"net": net, "train": train}, filled)
+
+
+def completed(values: Mapping[str, Any], where: str, model: type[Config], wrong: Callable[[str, str], str]) -> Tables:
+    """Return the tables of an experiment file with every field that it leaves out and must not.
+
+    The data is opened only if something depends on it. Values that are not valid come back as they are, with stand-ins
+    for what is missing: validation then reports what is wrong. `model` is the experiment's. `wrong(key, text)` gives
+    the message about a field.
+    """
+    base = values.get("base")
+    if base is not None and base not in (*BASES, NO_BASE):
+        known = ", ".join(map(repr, (*BASES, NO_BASE)))
+        raise ValueError(wrong("base", f"base must be one of {known}, but is {shown(base)}"))
+    if not _leaves_something_out(values):
+        return _without(values, "base")
+    stand_ins = with_stand_ins(values)
+    hidden = _hidden(_table(values, "net").get("hidden"), wrong)
+    if problems_of(model, stand_ins):
+        return stand_ins
+    return _filled(values, hidden, where)
+
+
+def _leaves_something_out(values: Mapping[str, Any]) -> bool:
+    """Return whether the values need a network, a recipe, or time bins for events of the user's own."""
+    data = _table(values, "data")
+    if takes_base(values) or "notation" not in _table(values, "net"):
+        return True
+    return "file" in data and not {"bin_ms", "steps"} <= set(data)
+
+
+def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> Tables:
+    """Return valid values with what they leave out, found from their data."""
+    from bitspike.data.catalog import labels_are_times
+    from bitspike.data.datasets import open_dataset, with_bins
+
+    config = validated(DataConfig, _table(values, "data"), where)
+    only_bins = not takes_base(values) and "notation" in _table(values, "net")
+    try:
+        config, bins_from = with_bins(config)
+    except (ValueError, OSError):
+        if only_bins:  # an experiment can be read without its data; opening the data says what is wrong
+            return _without(values, "base")
+        raise
+    found: Tables = {"data": {}, "net": {}, "sources": {}}
+    if bins_from:
+        found["data"] |= {"bin_ms": config.bin_ms, "steps": config.steps}
+        found["sources"] |= {f"data.{key}": bins_from for key in ("bin_ms", "steps") if key not in values["data"]}
+    if only_bins:
+        return _merged(found, _without(values, "base"))
+    if labels_are_times(config.name):
+        raise ValueError(
+            f"{where}: no recipe is for the task {config.name!r}; give net.notation, net.beta, net.slope, net.theta "
+            "and train.lr"
+        )
+    data = open_dataset(config)
+    base = _base_for(values, data)
+    if "notation" not in _table(values, "net") and hidden is None and base is not None:
+        data, config = _small_enough(data, config, base, found)
+    found["net"]["notation"] = _notation(values, hidden, data, base)
+    if base is not None:
+        found = _merged(found, _recipe_for(values, found, data, base))
+    return _merged(found, _without({**values, "net": _without(values.get("net"), "hidden")}, "base"))
+
+
+def _base_for(values: Mapping[str, Any], data: Dataset) -> str | None:
+    """Return the recipe that the values name, or the one for the kind of data; None if they take none."""
+    if not takes_base(values):
+        return None
+    return str(values.get("base") or ("base/images" if data.train.steps is None else "base/sequences"))
+
+
+def _small_enough(data: Dataset, config: DataConfig, base: str, found: Tables) -> tuple[Dataset, DataConfig]:
+    """Return the data with a camera's frames down-sampled to a size that trains on a CPU; `found` notes by how much."""
+    from bitspike.data.datasets import binning_of, open_dataset
+
+    factor = downsample_for(data.shape, recipe(base)["rules"]) if _is_binned_here(data, config) else 1
+    if factor == 1 or config.downsample is not None:
+        return data, config
+    config = config.model_copy(update={"downsample": factor * binning_of(config).downsample})
+    found["data"]["downsample"] = config.downsample
+    found["sources"]["data.downsample"] = _source(base, "data.downsample")
+    return open_dataset(config), config
+
+
+def _is_binned_here(data: Dataset, config: DataConfig) -> bool:
+    """Return whether the samples are events that this experiment bins; not images, nor spikes in steps."""
+    return data.train.steps is not None and (config.file is None or config.bin_ms is not None)
+
+
+def _notation(values: Mapping[str, Any], hidden: list[int] | None, data: Dataset, base: str | None) -> str:
+    """Return the file's notation, that of its hidden widths, or the recipe's for such data."""
+    if "notation" in (net := _table(values, "net")):
+        return str(net["notation"])
+    if hidden is not None:
+        return dense_notation(data.shape, hidden, data.classes)
+    rules = recipe(base or BASES[0])["rules"]
+    return default_notation(data.shape, rules["hidden"], rules["filters"], data.classes)
+
+
+def _recipe_for(values: Mapping[str, Any], found: Tables, data: Dataset, base: str) -> Tables:
+    """Return a recipe's fields for the data and the network, with their sources."""
+    from bitspike.nn.notation import Conv, parse
+
+    try:
+        layers, _ = parse(found["net"]["notation"], data.shape)
+    except ValueError:  # a notation that does not fit the data: reported when the network is built
+        return recipe_fields(base, Facts(len(data.train), data.train.steps, ["dense"]), values)
+    kinds = ["conv" if isinstance(layer, Conv) else "dense" for layer in layers]
+    fields = recipe_fields(base, Facts(_count_training(values, data), data.train.steps, kinds), values)
+    return {**fields, "sources": _sources(base, fields, values)}
+
+
+def _count_training(values: Mapping[str, Any], data: Dataset) -> int:
+    """Return about how many samples train: without those that choose the epoch, where they come from the same file."""
+    if _table(values, "train").get("protocol") == "paper" or getattr(data, "valid", None) is not None:
+        return len(data.train)
+    share = _table(values, "data").get("validation_share", DataConfig.model_fields["validation_share"].default)
+    return max(1, round((1 - share) * len(data.train)))
+
+
+def _sources(base: str, fields: Tables, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the sources of the fields that come from the recipe, the network's notation included."""
+    taken = [f"{table}.{field}" for table in ("data", "net", "train") for field in fields[table]]
+    if not {"notation", "hidden"} & set(_table(values, "net")):
+        taken.append("net.notation")
+    return {key: _source(base, key) for key in taken if key.split(".")[1] not in _table(values, key.split(".")[0])}
+
+
+def _source(base: str, key: str) -> str:
+    return f"{base}: {recipe(base)['sources'][key]}"
+
+
+def _hidden(given: object, wrong: Callable[[str, str], str]) -> list[int] | None:
+    """Return the widths of hidden layers, checked."""
+    if given is None:
+        return None
+    if (
+        not isinstance(given, list)
+        or not given
+        or any(isinstance(width, bool) or not isinstance(width, int) or not 1 <= width < 2**31 for width in given)
+    ):
+        text = f"net.hidden: must be a list of widths, such as [256, 256], but is {shown(given)}"
+        raise ValueError(wrong("net.hidden", text))
+    return given
+
+
+def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    held = values.get(name)
+    return held if isinstance(held, Mapping) else {}
+
+
+def _without(table: Any, key: str) -> Any:
+    """Return a table without one of its keys; anything else as it is."""
+    return {name: value for name, value in table.items() if name != key} if isinstance(table, Mapping) else table
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tables:
+    """Return the tables of both; where both have a field, that of `above`."""
+    merged = dict(below)
+    for key, value in above.items():
+        if value is None:
+            continue
+        held = merged.get(key)
+        merged[key] = {**held, **value} if isinstance(held, Mapping) and isinstance(value, Mapping) else value
+    return merged

@@ -1,0 +1,187 @@
+"""The base recipes: the fields that an experiment file may leave out, made for its data by `presets/base.toml`."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+Tables = dict[str, Any]
+
+BASES = ("base/sequences", "base/images")
+NO_BASE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a recipe needs to know of the data, and of the network's layers: "conv" or "dense", the last included."""
+
+    samples: int  # that train
+    steps: int | None  # of a sample; None for images
+    layers: Sequence[str]
+
+
+@cache
+def base_tables() -> Tables:
+    """Return the tables of `presets/base.toml`."""
+    text = resources.files("bitspike.experiments").joinpath("presets", "base.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def recipe(base: str) -> Tables:
+    """Return the tables of a base recipe: `net`, `train`, `rules` and `sources`."""
+    table: Tables = base_tables()[base.removeprefix("base/")]
+    return table
+
+
+def recipe_toml(base: str) -> str:
+    """Return a base recipe as TOML: its fields, the rules that make fields from the data, and the sources of both."""
+    import tomli_w
+
+    kind = "static images" if base == "base/images" else "events and spikes over time"
+    heading = f"# {base}: what an experiment file on {kind} takes for fields that it does not give\n\n"
+    return heading + tomli_w.dumps(recipe(base))
+
+
+def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
+    """Return the tables `data`, `net` and `train` of a recipe for data with these facts.
+
+    `given` are the tables of the file. Fields that would have no meaning beside them are left out: no learning rate of
+    delays where there are none, no clip of latent weights where weights are not binary, and so on.
+    """
+    held = recipe(base)
+    rules = held["rules"]
+    fields: Tables = {"data": {}, "net": dict(held["net"]), "train": dict(held["train"])}
+    net, train = fields["net"], fields["train"]
+    if "conv" in facts.layers:
+        net["norm"] = "shared"
+    if facts.steps is not None:
+        net["beta"] = decays(facts.layers, facts.steps, rules)
+        if "conv" not in facts.layers:
+            net["delays"] = min(rules["longest_delay"], round(rules["delay_share"] * facts.steps))
+    if len(facts.layers) < 2:  # no hidden layer
+        net.pop("spike_dropout", None)
+    batch = _value(given, "train", "batch", batch_for(facts.samples, rules))
+    train |= {"batch": batch, "epochs": rules["epochs"]}
+    if "conv" in facts.layers:
+        rules = {**rules, "iterations": rules.get("camera_iterations", rules["iterations"])}
+    fields["data"]["repeat"] = repeat_for(facts.samples, batch, rules)
+    _leave_out_what_has_no_meaning(fields, given)
+    return fields
+
+
+def lines_about(sources: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    """Return lines for the user: the time bins that were found, and the recipe with what it made of the data.
+
+    `sources` and `values` are those of a complete experiment.
+    """
+    lines = []
+    if (found := sources.get("data.bin_ms", sources.get("data.steps", ""))).startswith("found: "):
+        data = values["data"]
+        lines.append(f"{data['steps']} time bins of {data['bin_ms']:g} ms ({found})")
+    bases = {source.partition(":")[0] for source in sources.values()} & set(BASES)
+    for base in sorted(bases):
+        data, train = values["data"], values["train"]
+        passes = f"{train['epochs'] * data['repeat']} passes, batch {train['batch']}"
+        delays = f", delays up to {steps} steps" if (steps := values["net"]["delays"]) else ""
+        lines.append(f"recipe {base}: {passes}{delays} (bitspike preset show {base})")
+    return lines
+
+
+def decays(layers: Sequence[str], steps: int, rules: Mapping[str, float]) -> list[Any]:
+    """Return the decays of each layer: exp(-1 / (share * steps)), a time constant as a share of a sample's steps.
+
+    Examples:
+        >>> from bitspike.experiments.recipes import decays, recipe
+        >>> rules = recipe("base/sequences")["rules"]
+        >>> decays(["dense", "dense"], 100, rules)
+        [{'low': 0.6, 'high': 0.97}, 0.95]
+        >>> decays(["conv", "dense"], 50, rules)
+        [0.81, 0.903]
+    """
+
+    def decay(share: float) -> float:
+        return round(math.exp(-1 / (share * steps)), 3)
+
+    hidden = {"low": decay(rules["fast_decay"]), "high": decay(rules["slow_decay"])}
+    one = {"conv": decay(rules["conv_decay"]), "dense": hidden}
+    return [*(one[layer] for layer in layers[:-1]), decay(rules["last_decay"])]
+
+
+def batch_for(samples: int, rules: Mapping[str, float]) -> int:
+    """Return the power of two nearest to a share of the samples, between the smallest and the largest batch.
+
+    Examples:
+        >>> from bitspike.experiments.recipes import batch_for, recipe
+        >>> [batch_for(n, recipe("base/sequences")["rules"]) for n in (50, 1800, 4000, 60_000)]
+        [32, 32, 128, 256]
+    """
+    wanted = 2 ** round(math.log2(max(samples / rules["samples_a_row"], 1)))
+    return int(min(max(wanted, rules["smallest_batch"]), rules["largest_batch"]))
+
+
+def repeat_for(samples: int, batch: int, rules: Mapping[str, float]) -> int:
+    """Return the passes of an epoch that give about `iterations` in all, and no fewer passes than `fewest_passes`.
+
+    They are for the recipe's number of epochs: a file with fewer epochs trains for a shorter time.
+
+    Examples:
+        >>> from bitspike.experiments.recipes import recipe, repeat_for
+        >>> repeat_for(1800, 32, recipe("base/sequences")["rules"])  # 20 x 3 passes of 57 iterations
+        3
+        >>> repeat_for(60_000, 256, recipe("base/sequences")["rules"])
+        1
+    """
+    iterations_a_pass = -(-samples // batch)
+    passes = max(rules["iterations"] / iterations_a_pass, rules["fewest_passes"])
+    return max(1, round(passes / rules["epochs"]))
+
+
+def downsample_for(shape: Sequence[int], rules: Mapping[str, float]) -> int:
+    """Return the power of two that brings the longer side of a camera's frames to `largest_side` pixels or fewer.
+
+    Examples:
+        >>> from bitspike.experiments.recipes import downsample_for, recipe
+        >>> [downsample_for((2, side, side), recipe("base/sequences")["rules"]) for side in (34, 64, 128, 720)]
+        [1, 2, 4, 32]
+    """
+    if len(shape) != 3 or "largest_side" not in rules:
+        return 1
+    return int(2 ** max(0, math.ceil(math.log2(max(shape[1:]) / rules["largest_side"]))))
+
+
+def _leave_out_what_has_no_meaning(fields: Tables, given: Mapping[str, Any]) -> None:
+    """Remove fields of the recipe that belong to something which the file has set otherwise, in place."""
+    net, train = fields["net"], fields["train"]
+    binary = _value(given, "net", "binary", True)
+    dense_norm, norm = _value(given, "net", "dense_norm", True), _value(given, "net", "norm", net.get("norm", "none"))
+    rates = dict(train.get("rates", {}))
+    if not _value(given, "net", "delays", net.get("delays", 0)):
+        rates.pop("delays", None)
+    if not dense_norm and norm == "none":
+        rates.pop("norms", None)
+        train.pop("recalibrate", None)
+    train["rates"] = rates
+    if not rates:
+        del train["rates"]
+    if not binary:
+        for table, field in ((net, "clip"), (train, "latent_clip")):
+            table.pop(field, None)
+    if _value(given, "train", "schedule", train["schedule"]) != "decay":
+        train.pop("warmup")
+    if _value(given, "train", "half_period", None) is not None and "schedule" not in given.get("train", {}):
+        for field in ("schedule", "warmup"):
+            train.pop(field, None)
+    if _value(given, "train", "loss", train["loss"]) != "cross_entropy":
+        for field in ("logit_scale", "label_smoothing"):
+            train.pop(field, None)
+
+
+def _value(given: Mapping[str, Any], table: str, field: str, otherwise: Any) -> Any:
+    """Return the file's value of a field, or `otherwise` where it has none."""
+    held = given.get(table)
+    return held.get(field, otherwise) if isinstance(held, Mapping) else otherwise
