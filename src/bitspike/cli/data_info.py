@@ -96,11 +96,22 @@ def _config(name: str, settings: list[str]) -> DataConfig:
     options = {key.removeprefix("data."): value for key, value in map(parse_setting, settings)}
     if is_toml(name):
         options |= {key: absolute(Path(), options[key], f"--set {key}") for key in FILES if key in options}
-        return read_data_config(Path(name), options, " with --set")
+        config = read_data_config(Path(name), options, " with --set")
+        return _completed(Path(name), settings) or config
     lookup(name, CATALOG)
     if "name" in options:
         raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
     return validated(DataConfig, {"name": name, **options}, f"data info {name}")
+
+
+def _completed(path: Path, settings: list[str]) -> DataConfig | None:
+    """Return the data of the whole experiment, with what a recipe adds; None if the file is not one yet."""
+    from bitspike.experiments.schema import read_experiment
+
+    try:
+        return read_experiment(path, [f"data.{setting.removeprefix('data.')}" for setting in settings]).data
+    except (ValueError, OSError):  # what is wrong with the data itself is said when it is opened
+        return None
 
 
 def _given(data: Dataset) -> dict[str, Samples]:

@@ -59,9 +59,9 @@ def load(
     """Return the dataset `name` with its training and test samples, read from the data folder or from a copy.
 
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `name` may also be a
-    TOML file with such a table, `load("mine.toml")`: its samples are those that `bitspike train mine.toml` reads, and
-    `options` take the place of its fields. `root` is the data folder (default: BITSPIKE_DATA, else the platform's).
-    `bitspike data fetch NAME` gets what is not here.
+    TOML file with such a table, `load("mine.toml")`; `options` then take the place of its fields. What a base recipe
+    adds, such as `downsample` for a large camera, is in the `experiment.toml` of a run. `root` is the data folder
+    (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
 
     Examples:
         >>> import bitspike
