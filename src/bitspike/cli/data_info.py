@@ -19,7 +19,7 @@ from bitspike.terminal import draw, screen
 if TYPE_CHECKING:
     from bitspike.analysis.baselines import Baselines as FoundBaselines
     from bitspike.data.config import DataConfig
-    from bitspike.data.mistakes import Finding
+    from bitspike.data.finding import Finding
     from bitspike.data.profiles import Profile, SplitProfile
     from bitspike.data.samples import Dataset, Samples
 
@@ -121,7 +121,7 @@ def _given(data: Dataset) -> dict[str, Samples]:
 
 def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
     """Return the splits that training would use; if it could hold none out, the given ones and the reason."""
-    from bitspike.data.mistakes import Finding
+    from bitspike.data.finding import Finding
     from bitspike.data.toml import read_toml
     from bitspike.experiments.held_out import splits
     from bitspike.experiments.schema import Experiment

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.encoders import latency, poisson
+    from bitspike.data.finding import Finding
     from bitspike.data.indexing import time_first
-    from bitspike.data.mistakes import Finding, findings
+    from bitspike.data.mistakes import findings
     from bitspike.data.profiles import Profile, profile
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
@@ -41,7 +42,8 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
-            "bitspike.data.mistakes": ["Finding", "findings"],
+            "bitspike.data.finding": ["Finding"],
+            "bitspike.data.mistakes": ["findings"],
             "bitspike.data.indexing": ["time_first"],
             "bitspike.data.profiles": ["Profile", "profile"],
             "bitspike.data.samples": ["Dataset", "Frames", "Images"],

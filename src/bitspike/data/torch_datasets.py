@@ -40,10 +40,10 @@ def from_torch(
 
     All samples are read once. Events are structured NumPy arrays with the fields t and x, perhaps y and p, in any
     order, as tonic has them. They are binned in `steps` of `bin_ms`; what is not given is found from how long the
-    samples last. Other options are those of an experiment's [data] table. Where `sensor`, (height, width) or (units,), or `polarity` is not given, tonic's
-    `sensor_size` says it, else the largest coordinates do. Frames are arrays or tensors `[T, ...]` of whole numbers 0
-    to 255. Shorter ones are filled up with silence to `steps` (default: the longest), longer ones are cut. `groups`
-    says which samples belong together: one whole number a sample.
+    samples last. Other options are those of an experiment's [data] table. Where `sensor`, (height, width) or (units,),
+    or `polarity` is not given, tonic's `sensor_size` says it, else the largest coordinates do. Frames are arrays or
+    tensors `[T, ...]` of whole numbers 0 to 255. Shorter ones are filled up with silence to `steps` (default: the
+    longest), longer ones are cut. `groups` says which samples belong together: one whole number a sample.
 
     Examples:
         >>> import numpy as np
