@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from bitspike.cli.data_table import _short
 from helpers.own_images import write_experiment
 
 NET = '[net]\nnotation = "6Dense8Dense2"\nbeta = 0.9\nslope = 1.0\ntheta = 1.0\n[train]\nlr = 1e-3\nepochs = 1\n'
@@ -55,6 +56,14 @@ def test_in_words(own, cli):
     assert lines["lost after bins"][3:] == ["0.00%"] * 3
     assert lines["empty samples"][2:] == ["0"] * 3
     assert "warning" not in out
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(99.97, "100"), (9.96, "10"), (9.94, "9.9"), (0.0123, "0.012"), (3.0, "3"), (12345, "12,345")],
+)
+def test_numbers_are_short(value, expected):
+    assert _short(value) == expected
 
 
 def test_settings_are_of_the_data_table(own, cli):

@@ -73,7 +73,7 @@ def _lasting(events: EventProfile) -> str:
 
 
 def _ms(value: float) -> str:
-    return f"{value:,.0f} ms" if value >= 1000 else f"{value:.3g} ms"
+    return f"{value:,.0f} ms" if value >= 99.95 else f"{value:.3g} ms"
 
 
 def _other_bins(events: EventProfile) -> str:
