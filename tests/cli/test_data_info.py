@@ -77,6 +77,20 @@ def test_settings_are_of_the_data_table(own, cli):
     assert err == "bitspike: mine.toml with --set: [data]: no field is named 'bin_mss'; did you mean 'bin_ms'?\n"
 
 
+def test_a_file_of_data_needs_an_experiment_file(own, cli):
+    status, _, err = cli("data", "info", "mine.npz")
+    assert status == 1
+    assert err == (
+        "bitspike: data info: mine.npz is not a TOML file; write one, with [data] file = 'mine.npz', and give that\n"
+    )
+
+
+def test_a_time_is_no_class(workplace, cli):
+    status, _, err = cli("data", "info", "coding", "--baselines")
+    assert status == 1
+    assert err == "bitspike: --baselines: they classify, but a label of coding is a time; leave it out\n"
+
+
 def test_mistakes_are_told(own, cli):
     status, out, _ = cli("data", "info", "mine.toml", "--set", "time_unit=s")
     assert status == 0

@@ -98,6 +98,8 @@ def _config(name: str, settings: list[str]) -> DataConfig:
         options |= {key: absolute(Path(), options[key], f"--set {key}") for key in FILES if key in options}
         config = read_data_config(Path(name), options, " with --set")
         return _completed(Path(name), settings) or config
+    if Path(name).is_file():
+        raise ValueError(f"data info: {name} is not a TOML file; write one, with [data] file = '{name}', and give that")
     lookup(name, CATALOG)
     if "name" in options:
         raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
