@@ -100,6 +100,10 @@ def test_the_picture(classes, tmp_path):
     assert path.stat().st_size > 5000
 
 
+def test_a_name_with_dollars_is_no_formula(tmp_path):
+    draw_confusion(drawn(2, 20, names=["$x_$", "$$^"]), tmp_path / "c.png", "$_$")
+
+
 def test_a_picture_is_a_png_file(tmp_path):
     with pytest.raises(ValueError, match=r"--out c.pdf: the picture is a PNG file; give it a name that ends in \.png"):
         require_picture(tmp_path.relative_to(tmp_path) / "c.pdf")

@@ -38,8 +38,8 @@ def test_each_panel_has_its_figures():
 
 
 def test_pictures_of_a_run_and_of_trials(tmp_path):
-    one = draw_learning_curves([rows(4)], tmp_path / "one.png", "a title", chosen=3)
-    again = draw_learning_curves([rows(4)], tmp_path / "again.png", "a title", chosen=3)
+    one = draw_learning_curves([rows(4)], tmp_path / "one.png", "a title, $_$", chosen=3)
+    again = draw_learning_curves([rows(4)], tmp_path / "again.png", "a title, $_$", chosen=3)
     assert one.read_bytes() == again.read_bytes()
     assert one.read_bytes().startswith(b"\x89PNG")
     bad = rows(3)

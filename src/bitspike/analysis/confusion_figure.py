@@ -33,16 +33,19 @@ def draw_confusion(found: Classification, path: Path, title: str) -> Path:
     image = axes.imshow(shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     size = 8 if classes <= 40 else 5
     columns = [*found.names, *["no answer"] * silent]
-    axes.set_xticks(range(len(columns)), columns, fontsize=size, rotation=90 if max(map(len, columns)) > 3 else 0)
-    axes.set_yticks(range(classes), found.names, fontsize=size)
+    turned = 90 if max(map(len, columns)) > 3 else 0
+    # A name with dollars is no formula.
+    axes.set_xticks(range(len(columns)), columns, fontsize=size, rotation=turned, parse_math=False)
+    axes.set_yticks(range(classes), found.names, fontsize=size, parse_math=False)
     axes.set_xlabel("answer", fontsize=9)
     axes.set_ylabel("class", fontsize=9)
-    axes.set_title(title, fontsize=9, loc="left", wrap=True)
+    axes.set_title(title, fontsize=9, loc="left", parse_math=False)
     bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, format=lambda share, _: f"{100 * share:.0f} %")
     bar.ax.tick_params(labelsize=7)
     if classes <= MOST_NUMBERS:
-        for (row, column), share in zip(shares.ne(-1).nonzero().tolist(), shares.flatten().tolist(), strict=True):
-            if count := int(counts[row, column]):
-                color = "white" if share > 0.55 else "black"
-                axes.text(column, row, count, ha="center", va="center", color=color, fontsize=7 if count < 1000 else 5)
+        for row, column in counts.nonzero().tolist():
+            count = int(counts[row, column])
+            color = "white" if shares[row, column] > 0.55 else "black"
+            size = 7 if count < 1000 else 5
+            axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=size)
     return write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=130))

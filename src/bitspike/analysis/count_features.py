@@ -56,9 +56,9 @@ def pooling(shape: tuple[int, ...], most: int) -> tuple[Tensor, int, str]:
     while before * math.prod(-(-side // k) for side in space) > most and k < max(space):
         k += 1
     sides = [-(-side // k) for side in space]
-    cell = torch.arange(before)
+    cell = torch.arange(before, device="cpu")
     for side, few in zip(space, sides, strict=True):
-        cell = cell[..., None] * few + torch.arange(side) // k
+        cell = cell[..., None] * few + torch.arange(side, device="cpu") // k
     words = "" if k == 1 else f" ({k} channels in a row as one)" if len(space) == 1 else f" ({k} x {k} pixels as one)"
     return cell.flatten(), before * math.prod(sides), words
 

@@ -80,7 +80,7 @@ def draw_learning_curves(
         axes.set_xlabel("epoch", fontsize=8)
     if chosen:
         title = f"{title}; dotted: the chosen epoch, {chosen}"
-    figure.suptitle(title, fontsize=10, x=0.075, ha="left")
+    figure.suptitle(title, fontsize=10, x=0.075, ha="left", parse_math=False)  # a name with dollars is no formula
     return write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=110))
 
 

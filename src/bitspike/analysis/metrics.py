@@ -156,7 +156,7 @@ def calibration(logits: Tensor, labels: Tensor, bins: int = 10) -> Calibration:
     right = (answers == labels.cpu()).double()
     place = (confidence * bins).ceil().long().clamp(1, bins) - 1
     counts, sure, hits = (
-        torch.zeros(bins, dtype=torch.float64).index_add_(0, place, values)
+        torch.zeros(bins, dtype=torch.float64, device="cpu").index_add_(0, place, values)
         for values in (torch.ones_like(confidence), confidence, right)
     )
     error = ((hits - sure).abs().sum() / max(len(confidence), 1)).item()

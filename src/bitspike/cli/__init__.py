@@ -15,6 +15,7 @@ from bitspike.cli import (  # noqa: F401  (each adds its commands)
     predict,
     preset,
     reproduce,
+    suggest,
     train,
 )
 from bitspike.cli.app import app

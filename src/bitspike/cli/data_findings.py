@@ -12,8 +12,8 @@ MOST_LINES = 4
 TOLD_BY_THE_RUN = ("missing classes", "empty samples")  # and kept in its summary
 
 
-def warnings_of(spec: Experiment, data: Dataset) -> list[str]:
-    """Return a line for each thing in the data that looks like a mistake, and one that says where there are more."""
+def finding_lines(spec: Experiment, data: Dataset) -> list[str]:
+    """Return a line for each finding, and one that says where there are more."""
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
     from bitspike.experiments.held_out import splits

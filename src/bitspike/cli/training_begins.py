@@ -1,4 +1,4 @@
-"""The moment at which a run begins to train: what is said then, and the baselines that are computed then."""
+"""The moment at which a run begins to train: what is said of the data then, and the baselines computed then."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bitspike.cli.console import baselines_in_words
-from bitspike.cli.data_findings import warnings_of
+from bitspike.cli.data_findings import finding_lines
 
 if TYPE_CHECKING:
     from bitspike.analysis.baselines import Baselines
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class TrainingBegins:
-    """Called when a run begins; the first one computes the baselines of all trials, which share their data.
+    """Called when a run begins. The first of several trials, which share their data, speaks of it for all of them.
+
+    It says what looks like a mistake in the user's own data, and computes the baselines.
 
     `happened` says whether any run began: one that is complete does not. `found` are the baselines of the test samples,
     None unless they were asked for; they are kept in the folder `out`.
@@ -32,7 +34,7 @@ class TrainingBegins:
     def __call__(self, spec: Experiment, data: Dataset, net: SpikingNetwork, folder: Path) -> None:
         self.progress.started(spec, data, net, folder)
         if not self.happened and spec.data.file is not None:
-            for line in warnings_of(spec, data):
+            for line in finding_lines(spec, data):
                 self.progress.say(line)
         self.happened = True
         if not self.asked_for or self.found is not None:
