@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from bitspike.cli.data_table import _short
 from helpers.own_images import write_experiment
 
 NET = '[net]\nnotation = "6Dense8Dense2"\nbeta = 0.9\nslope = 1.0\ntheta = 1.0\n[train]\nlr = 1e-3\nepochs = 1\n'
@@ -57,6 +58,14 @@ def test_in_words(own, cli):
     assert "warning" not in out
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(99.97, "100"), (9.96, "10"), (9.94, "9.9"), (0.0123, "0.012"), (3.0, "3"), (12345, "12,345")],
+)
+def test_numbers_are_short(value, expected):
+    assert _short(value) == expected
+
+
 def test_settings_are_of_the_data_table(own, cli):
     recordings(own / "other.npz", seed=1, samples=10)
     told = json.loads(
@@ -66,6 +75,20 @@ def test_settings_are_of_the_data_table(own, cli):
     status, _, err = cli("data", "info", "mine.toml", "--set", "bin_mss=2")
     assert status == 1
     assert err == "bitspike: mine.toml with --set: [data]: no field is named 'bin_mss'; did you mean 'bin_ms'?\n"
+
+
+def test_a_file_of_data_needs_an_experiment_file(own, cli):
+    status, _, err = cli("data", "info", "mine.npz")
+    assert status == 1
+    assert err == (
+        "bitspike: data info: mine.npz is not a TOML file; write one, with [data] file = 'mine.npz', and give that\n"
+    )
+
+
+def test_a_time_is_no_class(workplace, cli):
+    status, _, err = cli("data", "info", "coding", "--baselines")
+    assert status == 1
+    assert err == "bitspike: --baselines: they classify, but a label of coding is a time; leave it out\n"
 
 
 def test_mistakes_are_told(own, cli):
@@ -99,6 +122,14 @@ def test_a_picture_is_drawn(own, cli):
     status, _, err = cli("data", "info", "mine.toml", "--out", "mine.jpg")
     assert status == 1
     assert err == "bitspike: --out: the figure is a PNG file, but mine.jpg does not end in .png\n"
+
+
+def test_baselines_are_beside_it(own, cli):
+    told = json.loads(cli("data", "info", "mine.toml", "--baselines", "--json")[1])
+    assert told["baselines"]["majority"] == 0.5
+    assert 0 <= told["baselines"]["logistic"] <= 1
+    assert "baselines    " in cli("data", "info", "mine.toml", "--baselines")[1]
+    assert "baselines" not in json.loads(cli("data", "info", "mine.toml", "--json")[1])
 
 
 def test_images_are_told(workplace, cli):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bitspike.data import Dataset, Images, findings, mistakes, profile
+from bitspike.data import Dataset, Images, findings, profile, time_mistakes
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
 from bitspike.data.samples import frames_from_dense
@@ -72,9 +72,9 @@ def test_events_in_few_of_many_steps_are_too_short_as_well():
 
 
 def test_few_steps_may_hold_all_events_in_the_first():
-    few = Binning(100_000, mistakes.LEAST_STEPS - 1)
+    few = Binning(100_000, time_mistakes.LEAST_STEPS - 1)
     assert found(binned(few), binned(few, seed=1)) == []
-    enough = Binning(100_000, mistakes.LEAST_STEPS)
+    enough = Binning(100_000, time_mistakes.LEAST_STEPS)
     assert [each.cause for each in found(binned(enough), binned(enough, seed=1))] == ["time too short"]
 
 
@@ -102,6 +102,28 @@ def test_a_duration_that_was_asked_for_is_no_mistake():
     assert found(binned(cut), binned(cut, seed=1)) == []
 
 
+@pytest.mark.parametrize(("lasting_us", "expected"), [(900, True), (1_100, False)])
+def test_samples_that_are_shorter_than_any_recording(lasting_us, expected):
+    bins = Binning(-(-lasting_us // 20), 20)  # they fit, as bins do that were found from the durations
+    causes = found(*(binned(bins, seed=seed, lasting_us=lasting_us) for seed in (0, 1)))
+    assert [each.cause for each in causes] == ["time too short"] * expected
+    if expected:
+        assert str(causes[0]) == "the median training sample lasts only 0.897 ms; check data.time_unit"
+    one = Binning(10, 1)
+    assert [each.cause for each in found(*(binned(one, seed=seed, lasting_us=1) for seed in (0, 1)))] == [
+        "time too short"
+    ]
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(9, False), (12, True)])
+def test_samples_that_are_longer_than_any_recording(minutes, expected):
+    bins = Binning(minutes * 3_000_000, 20)
+    causes = found(*(binned(bins, seed=seed, lasting_us=minutes * 60_000_000) for seed in (0, 1)))
+    assert [each.cause for each in causes] == ["time too long"] * expected
+    if expected:
+        assert str(causes[0]) == "the median training sample lasts 12 minutes; check data.time_unit"
+
+
 # ---- Losses
 
 
@@ -110,7 +132,7 @@ def test_a_test_file_that_loses_what_the_training_file_does_not():
     assert (cause, where) == ("other losses", "test")
     assert "% of the test events are in no bin, but only 0.0% of the training events (the median samples last" in line
     almost = binned(seed=1, lasting_us=20_900)
-    assert almost.left_out < mistakes.OTHER_LOSS
+    assert almost.left_out < time_mistakes.OTHER_LOSS
     assert found(binned(), almost) == []
     causes = found(binned(), valid=binned(seed=2, lasting_us=30_000))
     assert ("other losses", "valid") in [(each.cause, each.where) for each in causes]

@@ -67,6 +67,15 @@ def test_events_as_tonic_gives_them(fields, order, shift):
     assert samples.left_out > 0
 
 
+def test_bins_are_found_from_the_durations():
+    dataset = FakeTonic()
+    found = from_torch(dataset)
+    assert found.tally.bin_us * found.steps >= 8_000
+    assert found.left_out < 0.05
+    assert from_torch(dataset, steps=30).steps == 30
+    assert from_torch(dataset, bin_ms=2).tally.bin_us == 2000
+
+
 def test_options_are_those_of_data():
     dataset = FakeTonic()
     options = {"downsample": 2, "polarity": False, "clip": 1}
@@ -166,7 +175,7 @@ EVENTS = np.zeros(2, TONIC)
         ([(torch.rand(2, 2), 0)], {}, "but sample 0 has fractions; images are"),
         ([(torch.full((2, 2), 256), 0)], {}, r"0 to 255, but sample 0 goes over 256\.\.256"),
         ([(torch.ones(2, 2), 0), (torch.ones(2, 3), 0)], {}, r"one shape beside time, but have \[\(2,\), \(3,\)\]"),
-        ([(EVENTS, 0)], {"steps": 5}, "events need bin_ms, the width of a time bin, and steps"),
+        ([(EVENTS[:0], 0)], {"steps": 5}, "no sample has an event, so that no time bins can be found"),
         ([(EVENTS, 0)], {"bin_ms": 1, "steps": 5, "sensor": (4,)}, r"sensor must be \(height, width\), but is \(4,\)"),
         ([(EVENTS, 0), (EVENTS[["x", "t"]], 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is .* with x, t"),
         ([(EVENTS, 0), (torch.ones(2, 2), 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is Tensor"),

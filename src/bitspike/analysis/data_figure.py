@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -59,9 +59,12 @@ def draw_data(figure: DataFigure, path: Path) -> Path:
     columns = max(len(figure.samples) if len(figure.samples) <= 4 else 3, 1)
     rows = math.ceil(len(figure.samples[:MOST_SAMPLES]) / columns)
     drawn = Figure(figsize=(11, 2.6 * rows + 3.2), layout="constrained")
-    above, below = drawn.subfigures(2, 1, height_ratios=[2.6 * rows, 3.0])
-    two = bool(figure.by_channel) and len(figure.by_channel["train"]) == 2 and figure.by_channel["train"].ndim > 1
-    colors = " (polarity 1 is red, 0 blue or black)" if two else ""
+    parts: Any = drawn.subfigures(2, 1, height_ratios=[2.6 * rows, 3.0])
+    above, below = parts
+    shape = tuple(figure.samples[0].values.shape[1:])
+    colors = ""
+    if not figure.is_image and len(shape) > 1 and shape[0] == 2:
+        colors = " (polarity 1 red, 0 blue, both black)" if _is_camera(shape) else " (polarity 1 red, 0 black)"
     drawn.suptitle(_short(figure.title, 100) + colors, fontsize=10, x=0.01, ha="left")
     grid = above.subplots(rows, columns, squeeze=False).ravel()
     for axes in grid[len(figure.samples) :]:
@@ -156,11 +159,15 @@ def _steps(axes: Axes, figure: DataFigure) -> None:
 
 def _channels(axes: Axes, figure: DataFigure) -> None:
     """Draw the events of each channel: lines for rows of channels, a map of the training samples for a camera."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=_is_camera(tuple(figure.by_channel["train"].shape))))
     axes.tick_params(labelsize=7)
     shape = tuple(figure.by_channel["train"].shape)
     if _is_camera(shape):
         shown = axes.imshow(figure.by_channel["train"].sum(0).numpy(), cmap="viridis", interpolation="nearest")
-        axes.get_figure(root=False).colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
+        axes.figure.colorbar(shown, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
         axes.set_title("events a pixel (mean training sample)", fontsize=9, loc="left")
         return
     for split, values in figure.by_channel.items():

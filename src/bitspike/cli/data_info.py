@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bitspike.cli.console import bars, echo, echo_json, say
+from bitspike.cli.console import bars, baselines_in_words, echo, echo_json, say
 from bitspike.cli.data import sets
 from bitspike.cli.data_table import class_table, figures_table
-from bitspike.cli.options import AsJson
+from bitspike.cli.options import AsJson, Baselines
 from bitspike.terminal import draw, screen
 
 if TYPE_CHECKING:
+    from bitspike.analysis.baselines import Baselines as FoundBaselines
     from bitspike.data.config import DataConfig
-    from bitspike.data.mistakes import Finding
+    from bitspike.data.finding import Finding
     from bitspike.data.profiles import Profile, SplitProfile
     from bitspike.data.samples import Dataset, Samples
 
@@ -36,10 +37,11 @@ def info(
         typer.Option("--set", help="key=value of the data table, such as bin_ms=2; repeatable."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Draw a few samples and the figures into this PNG file.")] = None,
+    baselines: Baselines = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset; print what is in each split, what is lost in binning, and what looks like a mistake."""
-    from bitspike.data.catalog import CATALOG, drawn_from_seed
+    from bitspike.data.catalog import CATALOG, drawn_from_seed, labels_are_times
     from bitspike.data.data_tables import is_toml
     from bitspike.data.datasets import open_dataset
     from bitspike.data.mistakes import findings
@@ -47,6 +49,8 @@ def info(
 
     _require_png(out)
     config = _config(name, set_ or [])
+    if baselines and labels_are_times(config.name):
+        raise ValueError(f"--baselines: they classify, but a label of {config.name} is a time; leave it out")
     began = time.perf_counter()
     with bars() as begin:
         data = open_dataset(config, progress=begin)
@@ -56,6 +60,7 @@ def info(
     found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
     if out is not None:
         _draw(data, splits, shown, out)
+    beside = _baselines(splits) if baselines else None
     entry = next((each for each in CATALOG.values() if each.name == config.name), None)
     values: dict[str, Any] = {"name": data.name, "title": data.title, "edition": data.edition}
     if entry is not None:
@@ -64,9 +69,13 @@ def info(
     if as_json:
         values |= {split: _as_json(shown, split, samples) for split, samples in splits.items()}
         values["warnings"] = [asdict(finding) for finding in found]
+        if beside is not None:
+            values["baselines"] = asdict(beside)
         echo_json(values)
         return
     _show(values, shown, found)
+    if beside is not None:
+        echo(f"baselines    {baselines_in_words(beside)}")
     if out is not None:
         say(f"the figure is in {out}")
 
@@ -87,11 +96,24 @@ def _config(name: str, settings: list[str]) -> DataConfig:
     options = {key.removeprefix("data."): value for key, value in map(parse_setting, settings)}
     if is_toml(name):
         options |= {key: absolute(Path(), options[key], f"--set {key}") for key in FILES if key in options}
-        return read_data_config(Path(name), options, " with --set")
+        config = read_data_config(Path(name), options, " with --set")
+        return _completed(Path(name), settings) or config
+    if Path(name).is_file():
+        raise ValueError(f"data info: {name} is not a TOML file; write one, with [data] file = '{name}', and give that")
     lookup(name, CATALOG)
     if "name" in options:
         raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
     return validated(DataConfig, {"name": name, **options}, f"data info {name}")
+
+
+def _completed(path: Path, settings: list[str]) -> DataConfig | None:
+    """Return the data of the whole experiment, with what a recipe adds; None if the file is not one yet."""
+    from bitspike.experiments.schema import read_experiment
+
+    try:
+        return read_experiment(path, [f"data.{setting.removeprefix('data.')}" for setting in settings]).data
+    except (ValueError, OSError):  # what is wrong with the data itself is said when it is opened
+        return None
 
 
 def _given(data: Dataset) -> dict[str, Samples]:
@@ -101,7 +123,7 @@ def _given(data: Dataset) -> dict[str, Samples]:
 
 def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
     """Return the splits that training would use; if it could hold none out, the given ones and the reason."""
-    from bitspike.data.mistakes import Finding
+    from bitspike.data.finding import Finding
     from bitspike.data.toml import read_toml
     from bitspike.experiments.held_out import splits
     from bitspike.experiments.schema import Experiment
@@ -116,6 +138,14 @@ def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Sa
     except ValueError as error:
         evidence, _, remedy = str(error).rpartition("; ")
         return _given(data), [Finding("no validation samples", "valid", evidence, remedy)]
+
+
+def _baselines(splits: Mapping[str, Samples]) -> FoundBaselines:
+    """Return what simple classifiers reach on the test samples, with a bar for the fits."""
+    from bitspike.analysis.baselines import FITS, baselines
+
+    with bars() as begin:
+        return baselines(splits["train"], splits["test"], on_fit=begin("logistic regression", FITS))
 
 
 def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Path) -> None:

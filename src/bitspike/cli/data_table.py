@@ -56,7 +56,7 @@ def _spread(value: Spread | None) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
+    return f"{value:,.0f}" if value >= 9.95 or value == round(value) else f"{value:.2g}"
 
 
 _ROWS: tuple[tuple[str, Callable[[SplitProfile], str]], ...] = (

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bitspike.data.encoders import latency, poisson
+    from bitspike.data.finding import Finding
     from bitspike.data.indexing import time_first
-    from bitspike.data.mistakes import Finding, findings
+    from bitspike.data.mistakes import findings
     from bitspike.data.profiles import Profile, profile
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
@@ -41,7 +42,8 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
-            "bitspike.data.mistakes": ["Finding", "findings"],
+            "bitspike.data.finding": ["Finding"],
+            "bitspike.data.mistakes": ["findings"],
             "bitspike.data.indexing": ["time_first"],
             "bitspike.data.profiles": ["Profile", "profile"],
             "bitspike.data.samples": ["Dataset", "Frames", "Images"],
@@ -59,9 +61,9 @@ def load(
     """Return the dataset `name` with its training and test samples, read from the data folder or from a copy.
 
     `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `name` may also be a
-    TOML file with such a table, `load("mine.toml")`: its samples are those that `bitspike train mine.toml` reads, and
-    `options` take the place of its fields. `root` is the data folder (default: BITSPIKE_DATA, else the platform's).
-    `bitspike data fetch NAME` gets what is not here.
+    TOML file with such a table, `load("mine.toml")`; `options` then take the place of its fields. What a base recipe
+    adds, such as `downsample` for a large camera, is in the `experiment.toml` of a run. `root` is the data folder
+    (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
 
     Examples:
         >>> import bitspike

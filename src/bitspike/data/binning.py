@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -126,7 +126,8 @@ def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
         at = end
 
 
-class _Block(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Block:
     """The bins of a few samples, and the columns of their tally in the order of COLUMNS."""
 
     index: NDArray[np.int32]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bitspike.data.binning import MOST_COUNT, Binning, bin_events
+from bitspike.data.default_bins import default_bins
 from bitspike.data.events import Events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
@@ -38,11 +39,11 @@ def from_torch(
     """Return the samples of a PyTorch data set of (events, label) or (frames, label), ready for training.
 
     All samples are read once. Events are structured NumPy arrays with the fields t and x, perhaps y and p, in any
-    order, as tonic has them. They are binned, and so need `bin_ms` and `steps`. Other options are those of an
-    experiment's [data] table. Where `sensor`, (height, width) or (units,), or `polarity` is not given, tonic's
-    `sensor_size` says it, else the largest coordinates do. Frames are arrays or tensors `[T, ...]` of whole numbers 0
-    to 255. Shorter ones are filled up with silence to `steps` (default: the longest), longer ones are cut. `groups`
-    says which samples belong together: one whole number a sample.
+    order, as tonic has them. They are binned in `steps` of `bin_ms`; what is not given is found from how long the
+    samples last. Other options are those of an experiment's [data] table. Where `sensor`, (height, width) or (units,),
+    or `polarity` is not given, tonic's `sensor_size` says it, else the largest coordinates do. Frames are arrays or
+    tensors `[T, ...]` of whole numbers 0 to 255. Shorter ones are filled up with silence to `steps` (default: the
+    longest), longer ones are cut. `groups` says which samples belong together: one whole number a sample.
 
     Examples:
         >>> import numpy as np
@@ -58,19 +59,19 @@ def from_torch(
     labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
     of_sample = _groups(groups, len(pairs))
     if _is_events(pairs[0][0]):
-        if bin_ms is None or steps is None:
-            raise ValueError("from_torch: events need bin_ms, the width of a time bin, and steps, how many there are")
         size = _sensor_size(dataset)
+        events = _joined([values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size)
+        events = _from_first(events) if time_origin == "first" else events
+        bins = default_bins(events, bin_us=None if bin_ms is None else round(bin_ms * 1000), steps=steps)
         binning = Binning(
-            bin_us=round(bin_ms * 1000),
-            steps=steps,
+            bin_us=bins.bin_us,
+            steps=bins.steps,
             downsample=downsample,
             polarity=(size is None or size[2] > 1) if polarity is None else polarity,
             clip=clip,
             duration_us=None if duration_ms is None else round(duration_ms * 1000),
         )
-        events = _joined([values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size)
-        return bin_events(_from_first(events) if time_origin == "first" else events, binning)
+        return bin_events(events, binning)
     given = {"bin_ms": bin_ms, "sensor": sensor, "polarity": polarity, "clip": clip, "duration_ms": duration_ms}
     if wrong := [name for name, value in given.items() if value is not None] or ["downsample"] * (downsample > 1):
         raise ValueError(f"from_torch: {wrong[0]} is for events, but these samples are frames; leave it out")

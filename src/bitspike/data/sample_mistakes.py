@@ -1,0 +1,146 @@
+"""Mistakes in samples, channels, classes and images. Each rule is a function of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bitspike.data.finding import Finding, count_of, listed, split_words
+from bitspike.data.profiles import Profile
+from bitspike.data.time_mistakes import MOST_LATE
+
+DEAD_CHANNELS = 0.1  # the share of channels in a row without any event
+DEAD_PIXELS = 0.5  # the same for a camera, whose corners often see nothing
+DOMINANT = 0.5  # the share of all events in one channel
+HOT, HOT_TIMES = 0.05, 20  # the same where there are many channels: a share, and so many times the mean channel's
+IMBALANCE = 3.0  # samples of the largest class for each sample of the smallest
+ABOVE_EVEN = 1.5  # the largest class's share, in shares of a class in a balanced set
+
+
+def empty_samples(profile: Profile) -> Iterator[Finding]:
+    """Some samples have no event in any bin, or are images of one value."""
+    for name, split in profile.splits.items():
+        if split.empty:
+            what = "blank: all their pixels have one value" if split.events is None else "empty: no bin holds an event"
+            remedy = "leave them out of the file" + ("" if split.events is None else ", or look at their times")
+            evidence = f"{count_of(split.empty, split.samples, name)} {'is' if split.empty == 1 else 'are'} {what}"
+            yield Finding("empty samples", name, evidence, remedy)
+
+
+# ---- Channels
+
+
+def dead_channels(profile: Profile) -> Iterator[Finding]:
+    """Channels, or pixels, have no event in any training sample."""
+    events = profile.splits["train"].events
+    if events is None or events.left_out >= MOST_LATE:  # then channels are the least of the problems
+        return
+    if events.silent_channels < (DEAD_PIXELS if _is_camera(profile.shape) else DEAD_CHANNELS):
+        return
+    channels = events.by_channel.numel()
+    silent = round(events.silent_channels * channels)
+    seen = (events.by_channel == 0) & (profile.splits["test"].events or events).by_channel.gt(0)
+    but = f" ({int(seen.sum())} of them have events in the test samples)" if seen.any() else ""
+    yield Finding(
+        "dead channels",
+        "train",
+        f"{silent} of {channels} channels ({events.silent_channels:.1%}) have no event in any training sample{but}",
+        "is data.sensor too large, or the order of x and y wrong? A network learns nothing about them",
+    )
+
+
+def dominant_channel(profile: Profile) -> Iterator[Finding]:
+    """One channel has a large share of all training events."""
+    events = profile.splits["train"].events
+    if events is None or events.by_channel.numel() < 2 or events.left_out >= MOST_LATE:
+        return
+    channel, share = events.busiest
+    if share >= min(DOMINANT, max(HOT, HOT_TIMES / events.by_channel.numel())):
+        place = [int(i) for i in _unravelled(channel, profile.shape)]
+        at = str(place[0]) if len(place) == 1 else str(tuple(place))
+        yield Finding(
+            "dominant channel",
+            "train",
+            f"channel {at} has {share:.1%} of all training events, the mean channel "
+            f"{1 / events.by_channel.numel():.2%}",
+            "is it broken (a hot pixel)? If so leave its events out; data.clip limits what a bin counts",
+        )
+
+
+def _is_camera(shape: Sequence[int]) -> bool:
+    return len(shape) == 3 and min(shape[1:]) > 1
+
+
+def _unravelled(index: int, shape: Sequence[int]) -> list[int]:
+    place: list[int] = []
+    for size in reversed(shape):
+        index, at = divmod(index, size)
+        place.insert(0, at)
+    return place
+
+
+# ---- Classes
+
+
+def missing_classes(profile: Profile) -> Iterator[Finding]:
+    """A class has no training sample, or it has some but none in another split."""
+    trained = profile.splits["train"].by_class
+    for name, split in profile.splits.items():
+        wanted = [name == "train" or count > 0 for count in trained]
+        missing = [profile.class_names[at] for at, count in enumerate(split.by_class) if wanted[at] and not count]
+        if missing:
+            one = len(missing) == 1
+            yield Finding(
+                "missing classes",
+                name,
+                f"{'class' if one else 'classes'} {listed(missing)} (of {len(trained)}) {'has' if one else 'have'} no "
+                f"{split_words(name)} sample",
+                "a network can't learn what it is not shown: add samples, or number the labels anew"
+                if name == "train"
+                else "the result says nothing about what is missing",
+            )
+
+
+def imbalance(profile: Profile) -> Iterator[Finding]:
+    """The largest class has many times the samples of the smallest."""
+    split = profile.splits["train"]
+    counts = [count for count in split.by_class if count]
+    largest, share = split.majority
+    if len(counts) < 2 or max(counts) < IMBALANCE * min(counts) or share < ABOVE_EVEN / len(counts):
+        return
+    smallest = split.by_class.index(min(counts))
+    yield Finding(
+        "imbalance",
+        "train",
+        f"{share:.1%} of the training samples are of class {profile.class_names[largest]} "
+        f"({max(counts):,}; class {profile.class_names[smallest]} has {min(counts):,})",
+        f'compare an accuracy with {share:.1%}, not with {1 / len(counts):.1%}; train.class_weights = "balanced" helps',
+    )
+
+
+def repeated_samples(profile: Profile) -> Iterator[Finding]:
+    """Test samples are also training samples."""
+    for name, split in profile.splits.items():
+        if split.repeated:
+            one = split.repeated == 1
+            yield Finding(
+                "repeated samples",
+                name,
+                f"{count_of(split.repeated, split.samples, name)} "
+                f"{'is also a training sample' if one else 'are also training samples'}",
+                f"leave {'it' if one else 'them'} out of one of them, or accuracy says too much",
+            )
+
+
+# ---- Images
+
+
+def dark_images(profile: Profile) -> Iterator[Finding]:
+    """Images of bytes hold only 0 and 1, of which a pixel makes 0 and 1/255."""
+    images = profile.splits["train"].images
+    if images is not None and images.dtype == "uint8" and images.high == 1:
+        yield Finding(
+            "dark images",
+            "train",
+            "the largest byte of the training images is 1, and a pixel is its byte divided by 255",
+            "multiply the images by 255, or write them as floating point",
+        )

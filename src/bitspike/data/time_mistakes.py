@@ -1,0 +1,127 @@
+"""Mistakes in the time of events, and events that are in no bin. Each rule is a function of a profile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from bitspike.data.finding import Finding, split_words
+from bitspike.data.profiles import EventProfile, Profile
+
+FEW_STEPS = 0.05  # the share of the steps in which nearly all events come, if the time unit is too small
+LEAST_STEPS = 4  # fewer steps may well hold all events in the first
+UNUSED_STEPS = 0.5  # the share of the steps that hold nearly no events, at the end
+SHORTEST_MS, LONGEST_MS = 1.0, 600_000.0  # a median sample of less or more is rare: bins that were found fit it anyway
+MOST_LATE = 0.5  # the share of the events after the last bin, if the time unit is too large
+SOME_LOST = 0.01  # the share of the events that may be lost for one reason without a word
+SOME_CLIPPED = 0.05
+OTHER_LOSS = 0.05  # the share of the events that the test split may lose more than the training split
+
+
+# ---- Time
+
+
+def time_too_short(profile: Profile) -> Iterator[Finding]:
+    """Nearly all events come in the first few steps: the unit of time is too small, or bins are too long."""
+    events = profile.splits["train"].events
+    if events is None or not events.over_at:
+        return
+    if events.steps >= LEAST_STEPS and events.over_at <= max(1, FEW_STEPS * events.steps):
+        share = float(events.by_step[: events.over_at].sum() / events.by_step.sum())
+        first = "first step" if events.over_at == 1 else f"first {events.over_at} steps"
+        evidence = f"{share:.1%} of the training events come in the {first} of {events.steps}{_lasting(events)}"
+        yield Finding("time too short", "train", evidence, f"check data.time_unit{_other_bins(events)}")
+    elif events.duration_ms is not None and events.duration_ms.median < SHORTEST_MS:
+        evidence = f"the median training sample lasts only {_ms(events.duration_ms.median)}"
+        yield Finding("time too short", "train", evidence, "check data.time_unit")
+    elif events.steps >= LEAST_STEPS and events.over_at <= (1 - UNUSED_STEPS) * events.steps:
+        evidence = f"95% of the training events come in the first {events.over_at} of {events.steps} steps"
+        yield Finding("unused steps", "train", evidence, f"set data.steps to about {events.over_at}")
+
+
+def time_too_long(profile: Profile) -> Iterator[Finding]:
+    """Most training events come after the last bin: the unit of time is too large; or some do: samples are longer."""
+    events = profile.splits["train"].events
+    if events is None or events.lost is None or events.duration_ms is None or events.bin_ms is None:
+        return
+    after = events.lost["after"]
+    if after >= MOST_LATE:
+        evidence = f"{after:.1%} of the training events come after the last bin{_lasting(events)}"
+        yield Finding("time too long", "train", evidence, f"check data.time_unit{_other_bins(events)}")
+    elif events.duration_ms.median > LONGEST_MS:
+        evidence = f"the median training sample lasts {events.duration_ms.median / 60_000:,.0f} minutes"
+        yield Finding("time too long", "train", evidence, "check data.time_unit")
+    elif after >= SOME_LOST and events.cut_ms is None:
+        steps = math.ceil(events.duration_ms.high / events.bin_ms)
+        yield Finding(
+            "long samples",
+            "train",
+            f"{events.longer or 0:.1%} of the training samples are longer than the {events.steps} bins of "
+            f"{events.bin_ms:g} ms and lose their end, {after:.1%} of all events",
+            f"raise data.steps to {steps}, or data.bin_ms to {_rounded(events.duration_ms.high / events.steps)}",
+        )
+
+
+def _lasting(events: EventProfile) -> str:
+    """Return how long samples and bins last, in brackets; an empty text where that is not known."""
+    if events.duration_ms is None or events.bin_ms is None:
+        return ""
+    return (
+        f" (the median sample lasts {_ms(events.duration_ms.median)}, the {events.steps} bins of {_ms(events.bin_ms)} "
+        f"last {_ms(events.steps * events.bin_ms)})"
+    )
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f} ms" if value >= 99.95 else f"{value:.3g} ms"
+
+
+def _other_bins(events: EventProfile) -> str:
+    """Return the width of bins that would fit the durations; an empty text where that is not known."""
+    if events.duration_ms is None or not events.duration_ms.high:
+        return ""
+    return f"; if it is right, data.bin_ms = {_rounded(events.duration_ms.high / events.steps)} would fit"
+
+
+def _rounded(value: float) -> str:
+    """Return a number that is not smaller, with two digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(round(value / unit, 6)) * unit:.6g}"
+
+
+# ---- Events that are lost
+
+
+def lost_events(profile: Profile) -> Iterator[Finding]:
+    """A share of the events is before the first bin, outside the cells of the sensor, or beyond the count of a bin."""
+    advice = {
+        "before": ("come before time 0", SOME_LOST, 'set data.time_origin = "first", or add an offset to t'),
+        "outside": ("lie at the border, in cells that are not whole", SOME_LOST, "choose a data.downsample that divides"
+                    " the sensor's size"),
+        "clipped": ("are more than a bin may count", SOME_CLIPPED, "raise data.clip, or take shorter bins"),
+    }  # fmt: skip
+    for reason, (what, least, remedy) in advice.items():
+        for name, split in profile.splits.items():
+            share = (split.events.lost or {}).get(reason, 0.0) if split.events is not None else 0.0
+            if share >= least:
+                yield Finding(f"events {reason}", name, f"{share:.1%} of the {split_words(name)} events {what}", remedy)
+                break  # the other splits have the same settings
+
+
+def loses_more_in_testing(profile: Profile) -> Iterator[Finding]:
+    """The test split loses events that the training split does not."""
+    train = profile.splits["train"].events
+    for name, split in profile.splits.items():
+        if train is None or split.events is None or split.events.left_out < train.left_out + OTHER_LOSS:
+            continue
+        lasting = ""
+        if split.events.duration_ms is not None and train.duration_ms is not None:
+            medians = (_ms(each.duration_ms.median) for each in (split.events, train) if each.duration_ms is not None)
+            lasting = " (the median samples last {} and {})".format(*medians)
+        yield Finding(
+            "other losses",
+            name,
+            f"{split.events.left_out:.1%} of the {split_words(name)} events are in no bin, but only "
+            f"{train.left_out:.1%} of the training events{lasting}",
+            "give both files one unit of time and samples of one length, or raise data.test_steps",
+        )
