@@ -154,7 +154,7 @@ def drives(depth: int, keep: float, norm: str, size: Size, device: str) -> list[
     found = []
     for seed in range(size.seeds):
         net = build_network(base(cell, size, seed), samples.shape).to(device)
-        found.append([(drive.theta, drive.typical) for drive in measure_drive(net, batch)])
+        found.append([(drive.theta, drive.typical) for drive in measure_drive(net, batch, start=0.5)])
 
     def median(values: Any) -> float:
         return float(f"{statistics.median(values):.4g}")

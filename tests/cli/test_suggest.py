@@ -17,8 +17,8 @@ def test_the_table_has_a_row_for_each_layer(here, cli):
     row = r"layers\.{}\.lif\s+([\d.]+)\s+\d+%\s+([\d.]+)\s+([\d.]+)\s+[\d.]+"
     for place in (0, 1):
         drive, theta, start = map(float, re.search(row.format(place), out).groups())
-        assert theta == pytest.approx(0.25 * drive, rel=1e-2)
-        assert start == pytest.approx(0.125 * drive, rel=1e-2)
+        assert theta == pytest.approx(0.5 * drive, rel=1e-2)
+        assert start == pytest.approx(0.25 * drive, rel=1e-2)
 
 
 def test_json_holds_what_the_file_gets(here, cli):

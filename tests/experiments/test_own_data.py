@@ -27,7 +27,6 @@ notation = "{notation}"
 beta = 0.9
 slope = 1.0
 theta = {{ start = 2.0, stop = 4.0, rate = 0.1 }}
-steps = 5
 
 [train]
 epochs = 2

@@ -50,7 +50,7 @@ REFUSED = [
         "net.recurrent = true would do nothing | hidden Dense layer | false",
     ),
     ("net.clip=1", ["net.binary=false"], "net.clip = 1.0 would do nothing | net.binary = true | set it to none"),
-    ("net.steps=50", [], "net.steps = 50 would do nothing | samples without time steps | set it to 100"),
+    ("net.steps=50", [], "net.steps = 50 would do nothing | samples without time steps | data.steps"),
     ("net.glances=5", [], "build: glances are for images | leave glances at 1"),
     ("train.momentum=0.9", [], "train.momentum = 0.9 would do nothing | train.optimizer = 'sgd' | set it to 0.0"),
     ("train.betas=[0.8,0.9]", ["train.optimizer=sgd"], "train.betas = [0.8, 0.9] would do nothing | 'adam' or 'adamw'"),

@@ -168,8 +168,8 @@ def test_a_layer_is_measured_with_those_before_it_at_their_final_thresholds(opti
     ThresholdAnnealing(copied, [Constant(firing[0]), Constant(1e30), Constant(1e30)])
     with torch.no_grad():
         peaks = copied.run(x)[1].membrane.amax(0)
-    share = options.get("start", min(options.get("stop", 0.25) / 2, 0.5))
-    assert schedules[1].final == pytest.approx(options.get("theta_inf", options.get("stop", 0.25) * _typical(peaks)))
+    share = options.get("start", min(options.get("stop", 0.5) / 2, 0.5))
+    assert schedules[1].final == pytest.approx(options.get("theta_inf", options.get("stop", 0.5) * _typical(peaks)))
     if isinstance(schedules[1], Relax):
         assert schedules[1].start == pytest.approx(share * _typical(peaks))
 
@@ -218,8 +218,8 @@ def test_the_rate_covers_95_percent_in_time(iterations, within):
 
 def test_a_threshold_below_the_start_needs_no_annealing():
     net, x = conv(), images()
-    drives = measure_drive(net, x, start=0.0625)  # half of the share that schedules start at
-    given_ones = [drives[0].theta, 0.125 * drives[1].typical, 1e6]
+    drives = measure_drive(net, x, start=0.125)  # half of the share that schedules start at
+    given_ones = [drives[0].theta, 0.25 * drives[1].typical, 1e6]
     first, second, third = suggest_schedules(net, x, iterations=100, theta_inf=given_ones)
     assert first == Constant(given_ones[0])
     assert second == Constant(given_ones[1])
@@ -233,7 +233,7 @@ def test_a_layer_that_hears_itself_ends_at_its_drive():
     (one, first), (other, second) = suggest_with_drives(net, x, 100)
     assert (first.feedback, second.feedback) == (True, False)
     assert (one.start, one.stop) == pytest.approx((0.5 * first.typical, 1.0 * first.typical))
-    assert (other.start, other.stop) == pytest.approx((0.125 * second.typical, 0.25 * second.typical))
+    assert (other.start, other.stop) == pytest.approx((0.25 * second.typical, 0.5 * second.typical))
 
 
 def test_a_recurrent_binary_network_learns_with_the_suggested_thresholds():

@@ -190,7 +190,11 @@ def test_fields_at_their_defaults_leave_the_digest_alone():
 
 def test_the_loss_and_the_surrogate_are_those_of_the_experiment(tmp_path):
     trained = {}
-    for name, more in (("count", ["train.loss=count"]), ("entropy", []), ("arctan", ["net.surrogate=arctan"])):
+    for name, more in (
+        ("count", ["train.loss=count", "train.logit_scale=10", "train.label_smoothing=0"]),
+        ("entropy", []),
+        ("arctan", ["net.surrogate=arctan"]),
+    ):
         train(tmp_path, name, "train.epochs=1", *more)
         trained[name] = runs.rows(tmp_path / name)[0]["train_loss"]
     assert len(set(trained.values())) == 3

@@ -145,11 +145,11 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     _check_network(spec, data)
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
-    refuse_unused(spec, data)
     parameter_groups(net, spec.train)  # raises if train.rates names what the network has not
     for trick in tricks_for(spec.train, delayed=_delayed(spec)):
         if (refusal := trick.refusal(spec.train, net, data.train, data.title)) is not None:
             raise ValueError(refusal)
+    refuse_unused(spec, data)
     outputs = outputs_of(net)
     if outputs < data.classes:
         have = f"has {outputs} outputs" if outputs else "does not end in a Dense layer"

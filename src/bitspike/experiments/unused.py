@@ -33,7 +33,12 @@ RULES = (
     Rule("net.norm", "a convolution", _has_convolution, "batch norm behind Dense layers is net.dense_norm = true"),
     Rule("net.recurrent", "a hidden Dense layer", _has_hidden_dense),
     Rule("net.clip", "net.binary = true", lambda spec, data: spec.net.binary),
-    Rule("net.steps", "samples without time steps of their own", lambda spec, data: data.train.steps is None),
+    Rule(
+        "net.steps",
+        "samples without time steps of their own",
+        lambda spec, data: data.train.steps is None,
+        "events have data.steps",
+    ),
     Rule("train.momentum", "train.optimizer = 'sgd'", lambda spec, data: spec.train.optimizer == "sgd"),
     Rule("train.betas", "train.optimizer = 'adam' or 'adamw'", lambda spec, data: spec.train.optimizer != "sgd"),
     Rule("train.eps", "train.optimizer = 'adam' or 'adamw'", lambda spec, data: spec.train.optimizer != "sgd"),

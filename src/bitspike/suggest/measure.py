@@ -18,7 +18,7 @@ from bitspike.ops.readout.op import NEVER
 from bitspike.suggest.drive import Drive, FiresAt, Firing, drive_of, peaks_with_feedback
 from bitspike.suggest.passes import measured_by_passes
 
-STOP = 0.25  # the default of the final threshold, in units of the drive; docs/reports/annealing.md says from where
+STOP = 0.5  # the default of the final threshold, in units of the drive; docs/reports/annealing.md says from where
 
 
 @torch.no_grad()

@@ -36,11 +36,11 @@ def suggest_schedules(
     runs over all time steps.
 
     theta_inf is `stop` times the typical peak of the layer's free membrane (`measure_drive`), or as given: one number,
-    or one a layer. If `stop` is not given it is 0.25, and 1 for a layer that hears its own spikes. theta_0 is `start`
-    times the typical peak; if `start` is not given, it is half of `stop`, at most 0.5. Below 1, more than half of the
-    driven neurons fire, so that every layer has input and gradients from the first iteration on. The defaults of `stop`
-    are provisional: 0.25 is the middle of what was best on sets of events, 0.125 to 0.5, and 1 was best in a first try
-    of recurrent networks; benchmarks/threshold_study.py will decide (docs/reports/annealing.md).
+    or one a layer. If `stop` is not given it is 0.5, and 1 for a layer that hears its own spikes (but at least twice
+    `start`). theta_0 is `start` times the typical peak; if `start` is not given, it is half of `stop`, at most 0.5.
+    Below 1, more than half of the driven neurons fire, so that every layer has input and gradients from the first
+    iteration on. The defaults of `stop` are provisional: 0.125 to 0.5 was best on sets of events, 0.5 to 1 on images,
+    and 1 in a first try of recurrent networks; benchmarks/threshold_study.py will decide (docs/reports/annealing.md).
 
     Each layer is measured with the layers before it at their theta_inf, or near their typical peak where theta_inf is
     above that: an untrained layer hardly fires there. A layer that hears its own spikes is measured with them. Behind
