@@ -63,7 +63,7 @@ def test_data_info_in_words(here, cli):
     status, out, _ = cli("data", "info", "coding")
     assert status == 0
     assert "classes      1" in out
-    assert "events_per_sample" in out
+    assert "events a sample" in out
 
 
 def test_data_info_names_the_speakers(here, cli, tmp_path):

@@ -9,6 +9,7 @@ import bitspike
 from bitspike.data.datasets import open_dataset
 from bitspike.experiments.schema import read_experiment
 from helpers.own_images import NO_BOARD, TEST, TRAIN, VALID, metrics, settings, summary_of
+from helpers.runs import write_event_experiment
 
 
 def test_load_run_gives_the_network_of_the_summary(done):
@@ -55,6 +56,86 @@ def test_evaluate_in_words(done, cli):
     assert f"accuracy  {summary_of(run)['accuracy']:.2%} of {TEST}" in out
     assert "layers.1.lif" in out
     assert "by class  0: " in out
+
+
+def test_evaluate_tells_the_figures_of_each_class(done, cli):
+    run, _ = done
+    status, out, _ = cli("evaluate", run)
+    assert status == 0
+    for text in ("balanced accuracy ", "macro F1 ", "class   precision  recall      F1  samples", "confusion matrix: "):
+        assert text in out
+    assert "no calibration: the count loss trains numbers of spikes" in out
+    assert "logistic" not in out
+    result = json.loads(cli("evaluate", run, "--json")[1])
+    assert [(each["label"], each["name"], each["support"]) for each in result["classes"]] == [
+        (label, str(label), 5) for label in range(3)
+    ]
+    right = sum(result["confusion"][label][label] for label in range(3))
+    assert result["accuracy"] == pytest.approx(right / TEST)
+    assert sum(map(sum, result["confusion"])) + sum(result["no_answer"]) == TEST
+    assert sum(result["no_answer"]) == pytest.approx(result["unanswered"] * TEST)
+    by_label = {int(label): right / all_ for label, (right, all_) in result["correct_by_label"].items()}
+    assert {each["label"]: each["recall"] for each in result["classes"]} == by_label
+    assert result["balanced_accuracy"] == pytest.approx(sum(by_label.values()) / 3)
+    assert (result["calibration"], result["baselines"]) == (None, None)
+
+
+@pytest.mark.parametrize("readout", ["spikes", "membrane"])
+def test_calibration_is_that_of_the_logits_of_the_loss(readout, here, cli):
+    chosen = settings("train.loss=cross_entropy", "train.logit_scale=3", f"net.readout={readout}")
+    assert cli("train", "mine.toml", "--epochs", 1, *chosen, *NO_BOARD)[0] == 0
+    result = json.loads(cli("evaluate", "runs/mine", "--json")[1])
+    images, labels = open_dataset(read_experiment(here / "runs/mine/experiment.toml").data).test.batch(
+        torch.arange(TEST)
+    )
+    with torch.no_grad():
+        sure, answers = (3 * bitspike.load_run("runs/mine").scores(images)).softmax(1).max(1)
+    assert result["calibration"]["confidence"] == pytest.approx(sure.mean().item(), abs=1e-6)
+    assert sum(each["samples"] for each in result["calibration"]["bins"]) == TEST
+    right = sum(result["confusion"][label][label] for label in range(3))
+    assert result["accuracy"] == pytest.approx(right / TEST)
+    assert readout == "spikes" or right == (answers == labels).sum()
+    assert "calibration error " in cli("evaluate", "runs/mine")[1]
+
+
+def test_baselines_are_those_of_the_training_samples(done, cli):
+    run, _ = done
+    status, out, _ = cli("evaluate", run, "--baselines")
+    assert status == 0
+    assert "baselines most frequent class 33.33%   logistic regression 100.00% (on pixels, 16 numbers a sample)" in out
+    result = json.loads(cli("evaluate", run, "--baselines", "--split", "train", "--json")[1])
+    assert result["baselines"]["majority"] == pytest.approx(12 / TRAIN)
+    assert result["baselines"].keys() == {"majority", "logistic", "features", "penalty"}
+
+
+def test_the_confusion_matrix_as_a_picture(done, cli, workplace):
+    run, _ = done
+    status, out, _ = cli("evaluate", run, "--out", "matrix.png")
+    assert status == 0
+    assert "the confusion matrix is drawn in matrix.png" in out
+    assert (workplace / "matrix.png").read_bytes().startswith(b"\x89PNG")
+    status, out, err = cli("evaluate", run, "--out", "matrix.svg")
+    assert (status, out) == (1, "")
+    assert err == "bitspike: --out matrix.svg: the picture is a PNG file; give it a name that ends in .png\n"
+
+
+def test_steps_are_those_of_the_samples(workplace, cli):
+    write_event_experiment(workplace, samples=30)
+    assert cli("train", "events.toml", "--epochs", 1, *NO_BOARD)[0] == 0
+    result = json.loads(cli("evaluate", "runs/events", "--json")[1])
+    assert result["steps"] == 10
+
+
+def test_labels_that_are_times_have_no_classes(workplace, cli):
+    assert cli("train", "coding/annealed", "--epochs", 1, *NO_BOARD)[0] == 0
+    status, out, _ = cli("evaluate", "runs/coding-annealed")
+    assert status == 0
+    assert "confusion" not in out
+    assert not {"confusion", "macro_f1"} & json.loads(cli("evaluate", "runs/coding-annealed", "--json")[1]).keys()
+    _, _, err = cli("evaluate", "runs/coding-annealed", "--out", "c.png")
+    assert "has no classes, so there is no confusion matrix; leave it out" in err
+    _, _, err = cli("evaluate", "runs/coding-annealed", "--baselines")
+    assert err == "bitspike: --baselines: they classify, but a label of coding is a time; leave it out\n"
 
 
 def test_evaluate_for_longer_and_shorter(done, cli):

@@ -123,12 +123,19 @@ def poisoned(monkeypatch, after=0):
     monkeypatch.setattr("bitspike.ops.checks.explain_not_finite", lambda *arguments: None)
 
 
-def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(here, cli, monkeypatch):
-    poisoned(monkeypatch)
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        (0, "in the first iteration; train.lr and train.grad_clip cannot help before the first update: try a larger"),
+        (1, "since iteration 1 (lr 0.02 there); try a smaller"),
+    ],
+)
+def test_a_gradient_that_is_not_finite_stops_the_run_and_is_named(after, says, here, cli, monkeypatch):
+    poisoned(monkeypatch, after)
     _, out, err = cli("train", "mine.toml", *NO_BOARD)
     summary = summary_of("runs/mine")
     assert (summary["ended"], summary["epochs"]) == ("nan", 1)
-    named = "the gradient of layers.1.synapse.bias is not finite since iteration 0 (lr 0.02 there); try a smaller"
+    named = f"the gradient of layers.1.synapse.bias is not finite {says}"
     assert any(named in warning for warning in summary["warnings"])
     assert f"warning: {named}" in err
     assert f"stopped: {named}" in out

@@ -39,6 +39,7 @@ def test_the_run_folder(done):
         "summary.json",
         "best.safetensors",
         "last.ckpt",
+        "curves.png",
     }
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bitspike.data import binning as module
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
+from bitspike.data.tally import COLUMNS, REASONS
 
 
 def dense(events, binning):
@@ -195,7 +196,6 @@ def test_a_cell_is_not_larger_than_the_sensor():
     [
         ("x", 4, r"x must be in 0\.\.3, but goes over 0\.\.4"),
         ("x", -1, "x must be in"),
-        ("t", -1, "t must be at least 0, but goes over -1"),
         ("p", 2, r"p must be in 0\.\.1"),
     ],
 )
@@ -216,3 +216,46 @@ def test_every_other_sample_is_no_range_of_samples():
 def test_rows_are_samples(rows):
     with pytest.raises(ValueError, match=r"rows must be a range of step 1 within 0\.\.1"):
         bin_events(line([0], [0]), Binning(1, 1), rows)
+
+
+@given(event_sets(), binnings, st.integers(0, 40), st.data())
+def test_the_tally_is_that_of_a_loop_over_events(events, binning, earlier, data):
+    binning = replace(binning, downsample=data.draw(st.integers(1, min(events.sensor))))
+    events = replace(events, t=events.t - earlier)
+    expected = {name: [0] * len(events) for name in COLUMNS}
+    counted = dense(replace(events, t=np.where(events.t < 0, 2**60, events.t)), binning)
+    for sample in range(len(events)):
+        for e in range(int(events.offsets[sample]), int(events.offsets[sample + 1])):
+            t, cells = int(events.t[e]), [size // binning.downsample for size in events.sensor]
+            place = [column[e] // binning.downsample for column in (events.y, events.x) if column is not None]
+            expected["given"][sample] += 1
+            expected["last_us"][sample] = max(expected["last_us"][sample], t)
+            if t < 0:
+                expected["before"][sample] += 1
+            elif t >= binning.end_us:
+                expected["after"][sample] += 1
+            elif any(at >= size for at, size in zip(place, cells, strict=True)):
+                expected["outside"][sample] += 1
+            else:
+                expected["clipped"][sample] += 1
+        expected["clipped"][sample] -= int(counted[sample].sum())
+    frames = bin_events(events, binning)
+    assert {name: getattr(frames.tally, name).tolist() for name in COLUMNS} == expected
+    assert np.array_equal(as_dense(frames), counted)
+    lost = sum(sum(expected[reason]) for reason in REASONS)
+    assert frames.left_out == pytest.approx(lost / max(sum(expected["given"]), 1))
+    assert sum(frames.tally.shares().values()) == pytest.approx(frames.left_out)
+
+
+def test_the_tally_is_of_the_chosen_samples():
+    events = Events(
+        np.array([-1, 0, 0, 25, 5, 99]), np.array([0, 0, 0, 1, 4, 1]), None, None,
+        np.array([0, 3, 6]), np.array([0, 1]), (5,),
+    )  # fmt: skip
+    frames = bin_events(events, Binning(10, 2, downsample=2, clip=1))
+    assert frames.tally.shares() == {"before": 1 / 6, "after": 2 / 6, "outside": 1 / 6, "clipped": 1 / 6}
+    second = frames.select(torch.tensor([1]))
+    assert second.tally.shares() == {"before": 0, "after": 2 / 3, "outside": 1 / 3, "clipped": 0}
+    assert second.left_out == 1
+    assert (second.tally.last_us.tolist(), second.tally.bin_us, second.tally.end_us) == ([99], 10, 20)
+    assert frames.select(torch.tensor([True, False])).tally.given.tolist() == [3]

@@ -10,7 +10,9 @@ import pytest
 from bitspike.data import dvs_gesture
 from bitspike.data.dvs_gesture import read_dvs_gesture
 from helpers.files import (
+    AEDAT_HEADER,
     aedat_bytes,
+    aedat_packet,
     cut_gesture_files,
     gesture_files,
     npy_bytes,
@@ -328,3 +330,20 @@ def test_names_of_cut_gestures(tmp_path):
         read_dvs_gesture(cut_set(tmp_path / "b", array, "others/1.npy"))
     with pytest.raises(ValueError, match="is there twice"):
         read_dvs_gesture(cut_set(cut_set(tmp_path / "c", array), array, "again/user01_led/3.npy"))
+
+
+def test_a_recording_without_an_event_in_its_gestures_is_refused(tmp_path):
+    split, _, columns = TRIALS["user24_led"]
+    trials = TRIALS | {"user24_led": (split, [(3, 10**7, 10**7 + 1), (4, 10**8, 10**8 + 1)], columns)}
+    with pytest.raises(ValueError, match=r"user24_led\.aedat: none of its 2 gestures has an event"):
+        read_dvs_gesture(write_folder(tmp_path, gesture_files(trials)))
+
+
+def test_a_recording_of_invalid_events_is_refused(tmp_path):
+    files = gesture_files(TRIALS)
+    name = "DvsGesture/user24_led.aedat"
+    columns = TRIALS["user24_led"][2]
+    files[name] = AEDAT_HEADER + aedat_packet(*columns, valid=np.zeros(len(columns[0])))
+    says = rf"user24_led\.aedat: all {len(columns[0])} polarity events are marked invalid"
+    with pytest.raises(ValueError, match=says):
+        read_dvs_gesture(write_folder(tmp_path, files))

@@ -320,6 +320,12 @@ def test_text_in_hdf5_is_numbered_by_its_characters(tmp_path, labels, packed):
     assert found == [one.decode() if isinstance(one, bytes) else one for one in labels]
 
 
+def test_damaged_text_in_hdf5_is_refused(tmp_path):
+    path = write_hdf5(tmp_path / "data.h5", images=IMAGES["images"], labels=["a", "b"])
+    path.write_bytes(path.read_bytes().replace(b"GCOL", b"XCOL"))
+    refused(read_image_file, path, "labels: has lists in a heap at byte .* that is none; the file is damaged")
+
+
 @pytest.mark.parametrize(
     ("labels", "says"),
     [

@@ -25,6 +25,7 @@ from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
 from bitspike.data.events import Events
 from bitspike.data.frame_cache import cached_frames
+from bitspike.data.tally import COLUMNS
 from helpers.files import event_arrays, write_npz
 
 BINNING = Binning(10, 8, clip=3)
@@ -42,8 +43,11 @@ def some_events(seed=0, samples=6, each=30, groups=None):
 def same(one, other):
     tensors = ("index", "count", "starts", "lengths", "labels")
     plain = ("steps", "shape", "longest")
-    return all(torch.equal(getattr(one, name), getattr(other, name)) for name in tensors) and all(
-        getattr(one, name) == getattr(other, name) for name in plain
+    columns = (*COLUMNS, "bin_us", "end_us")
+    return (
+        all(torch.equal(getattr(one, name), getattr(other, name)) for name in tensors)
+        and all(getattr(one, name) == getattr(other, name) for name in plain)
+        and all(np.array_equal(getattr(one.tally, name), getattr(other.tally, name)) for name in columns)
     )
 
 
@@ -253,6 +257,10 @@ DAMAGE = {
     "labels of another type": retyped("labels", torch.int32),
     "index missing": removed("index"),
     "labels missing": removed("labels"),
+    "tally missing": removed("tally"),
+    "tally shorter": cut("tally"),
+    "tally negative": changed("tally", (1, 2), -1),
+    "tally of another type": retyped("tally", torch.int32),
     "shape missing": removed("shape"),
     "shape no list": with_metadata("shape", "5"),
     "shape not json": with_metadata("shape", "["),

@@ -7,7 +7,9 @@ import pytest
 
 from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
+from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.held_out import held_out_in_words, splits
+from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import read_experiment
 from helpers.files import write_hdf5, write_npz
 
@@ -146,3 +148,23 @@ def test_groups_of_text_are_named_to_be_held_out(workplace):
     other = spec_of(workplace, f'{table}validation_groups = ["bob"]')
     with pytest.raises(ValueError, match="have no groups bob; they have anna, ben, cleo"):
         splits(other, open_dataset(other.data))
+
+
+def test_groups_of_both_files_are_told(workplace):
+    write_npz(workplace / "a.npz", **images(np.arange(24) % 3, groups=np.repeat(["anna", "ben", "cleo"], 8)))
+    write_npz(workplace / "b.npz", **images(np.arange(6) % 3, groups=np.repeat(["ben", "dora"], 3)))
+    spec = spec_of(workplace, 'file = "a.npz"\ntest_file = "b.npz"\nvalidation_groups = ["cleo"]')
+    data = RunData.on_device(spec, open_dataset(spec.data), RunOptions())
+    told = ["groups ben are among the training and the test samples: the accuracy is not that of new ones"]
+    assert data.warnings(spec) == told
+
+
+def test_a_file_for_training_and_testing_is_told(workplace):
+    write_npz(workplace / "rec-a.npz", **images(np.arange(12) % 3))
+    write_npz(workplace / "rec-test.npz", **images(np.arange(15) % 3))
+    spec = spec_of(workplace, 'file = "rec-*.npz"\ntest_file = "rec-test.npz"')
+    data = RunData.on_device(spec, open_dataset(spec.data), RunOptions())
+    line = (
+        "rec-test.npz is both in data.file and in data.test_file: the accuracy is that of samples that were trained on"
+    )
+    assert data.warnings(spec) == [line]

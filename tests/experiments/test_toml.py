@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from bitspike.data.toml import LARGEST, parse_toml
 from bitspike.experiments.presets import preset_or_file
 from bitspike.experiments.schema import Experiment, experiment, read_experiment, with_values
-from bitspike.experiments.toml import LARGEST, parse_toml
 
 BASE = """\
 [data]

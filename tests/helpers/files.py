@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 
+from bitspike.data.catalog import lookup
 from bitspike.data.notes import Kept, Manifest
 from bitspike.files import digest
 
@@ -251,6 +252,20 @@ def event_arrays(samples=5, *, side=6, events_each=20, seed=0, unit="t_us"):
         "offsets": offsets,
         "labels": np.arange(samples) % 3,
     }
+
+
+def fake_camera(root, task, *, samples=(20, 10), classes=10, side=34, unit="t_us"):
+    """A small set of a camera's events that a fetch could have left in the data root; every class is in both files."""
+    folder, edition = root / task, lookup(task).editions[0]
+    folder.mkdir(parents=True)
+    kept = {}
+    for seed, (file, count) in enumerate(zip(edition.files, samples, strict=True)):
+        arrays = event_arrays(count + 1, side=side, events_each=300, seed=seed, unit=unit)
+        arrays |= {"labels": np.arange(count) % classes, "offsets": arrays["offsets"][:-1]}
+        path = write_npz(folder / file.name, **arrays)
+        kept[path.name] = Kept(path.name, path.stat().st_size, digest(path))
+    Manifest(edition.name, "here", "2022-01-01", kept).write(folder)
+    return folder
 
 
 def fake_mnist(root, train=40, test=10, *, write=write_mnist):

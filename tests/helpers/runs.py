@@ -223,6 +223,7 @@ def _warm() -> Any:
             "torch._inductor.config",
             "torch._dynamo",
             "torch.utils.tensorboard",
+            "matplotlib.backends.backend_agg",
         ]
     )
     return context

@@ -128,6 +128,40 @@ def test_a_recurrent_layers_float_twin_uses_the_weights():
     assert_same(layer(i), lif(i, beta=0.5, theta=1.5, slope=25.0, recurrent=layer.weight))
 
 
+@pytest.mark.parametrize(
+    ("options", "share"), [({}, 0.5), ({"binary": False}, 1.0), ({"recurrent_grad": 0.125}, 0.125)]
+)
+def test_the_share_of_the_gradient_that_goes_back_is_that_of_weights_as_small_as_the_twins(options, share):
+    layer, i = RecurrentLIF(4, 0.5, 1.5, slope=1.0, **options), current(6, 2, 4).requires_grad_()
+    assert layer.recurrent_share() == share
+    weight = binarize(layer.weight) if layer.binary else layer.weight
+    (ours,) = torch.autograd.grad(layer(i).spikes.sum(), i)
+    out = lif(i, beta=0.5, theta=1.5, slope=1.0, recurrent=weight, recurrent_grad=share)
+    (wanted,) = torch.autograd.grad(out.spikes.sum(), i)
+    assert torch.equal(ours, wanted)
+
+
+@pytest.mark.parametrize("neurons", [64, 256])
+def test_gradients_of_binary_recurrent_neurons_stay_near_those_of_the_twin(neurons):
+    """Over 100 steps with a wide surrogate; with the whole gradient they are not finite."""
+    torch.manual_seed(0)
+    twin = RecurrentLIF(neurons, 0.9, 1.0, binary=False, slope=3.0)
+    scale = (neurons / 3) ** 0.5  # what the twin's weights, uniform in +-1 / sqrt(neurons), are smaller than -1/+1
+    layer = RecurrentLIF(neurons, 0.9, scale, slope=3.0 / scale)
+    layer.load_state_dict({**twin.state_dict(), "theta": layer.theta, "theta_grad": layer.theta_grad})
+    i = 0.5 * torch.randn(100, 4, neurons)
+
+    def gradient(of, x):
+        x = x.clone().requires_grad_()
+        (found,) = torch.autograd.grad(of(x).spikes.sum(), x)
+        return found.norm()
+
+    ours, theirs = gradient(layer, scale * i), gradient(twin, i)
+    assert theirs / 100 < ours < 100 * theirs
+    layer.recurrent_grad = 1.0
+    assert not gradient(layer, scale * i) < 1e12
+
+
 def test_recurrent_weights_learn_through_their_signs():
     layer = RecurrentLIF(2, 0.5, 4.0, slope=1.0, clip=0.5)
     with torch.no_grad():

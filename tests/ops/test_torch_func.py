@@ -25,6 +25,7 @@ OPTIONS = {
     "arctan": {"surrogate": "arctan"},
     "static": {"steps": 6},
     "recurrent": {"recurrent": normal(5, 5, seed=3)},
+    "recurrent, a share of the gradient": {"recurrent": normal(5, 5, seed=3), "recurrent_grad": 0.3},
     "adaptive": {"adaptation": Adaptation(0.7, 0.5)},
 }
 

@@ -1,5 +1,6 @@
 """Labels of mixed samples: the shares of classes, and what the loss makes of them."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitspike.train import losses
 from bitspike.train.config import TrainConfig
 from bitspike.train.labels import MixedLabels, balanced_weights, class_shares, own_labels, sample_weights
 from bitspike.train.losses import judge_counts, judge_entropy, judge_scores
@@ -57,9 +59,9 @@ def test_other_losses_cannot_be_mixed(loss):
 
 
 def test_balanced_weights_by_hand():
-    # 6 samples, 3 classes present of 4: 6 / (3 * 3), 6 / (3 * 2), 6 / (3 * 1), and none
-    weights = balanced_weights(torch.tensor([0, 0, 0, 1, 1, 3]), 4)
-    torch.testing.assert_close(weights, torch.tensor([2 / 3, 1.0, 0.0, 2.0]))
+    # 6 samples, 3 classes present of 4: 6 / (3 * 3), 6 / (3 * 2), 6 / (3 * 1), and 1 for none
+    weights = balanced_weights(torch.tensor([0, 0, 0, 2, 2, 3]), 4)
+    torch.testing.assert_close(weights, torch.tensor([2 / 3, 1.0, 1.0, 2.0]))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
@@ -109,3 +111,14 @@ def test_the_tasks_take_the_weights(loss):
 def test_the_trace_has_no_classes_to_weigh():
     with pytest.raises(ValueError, match=r"train\.class_weights belongs to train\.loss = 'count' or 'cross_entropy'"):
         TrainConfig(lr=1.0, loss="trace", class_weights="balanced")
+
+
+def test_weighted_losses_leave_the_fused_kernels_alone(monkeypatch):
+    spikes = (torch.rand(20, 3, 3, generator=torch.Generator().manual_seed(0)) < 0.4).float()
+    counts, scores = judge_counts(spikes, OWN, 0.8, 0.2, WEIGHTS), judge_scores(spikes.mean(0), OWN, 10.0, 0.1, WEIGHTS)
+    monkeypatch.setattr(losses, "fused_on_gpu", lambda device: True)
+    monkeypatch.setitem(sys.modules, "bitspike.ops.loss.triton", None)  # importing it raises
+    assert judge_counts(spikes, OWN, 0.8, 0.2, WEIGHTS)[0] == counts[0]
+    assert judge_scores(spikes.mean(0), OWN, 10.0, 0.1, WEIGHTS)[0] == scores[0]
+    with pytest.raises(ImportError):
+        judge_counts(spikes, OWN, 0.8, 0.2)

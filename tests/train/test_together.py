@@ -35,11 +35,11 @@ from helpers.graphs import JointStandIn, require_equal_trials, trial_summary
 @pytest.fixture(params=["turns", "joint"])
 def way(request, monkeypatch):
     """On a CPU as it is; and as on a GPU, with iterations in one recording. Trials alone never record here."""
+    monkeypatch.setattr(JointStandIn, "recordings", [])
+    monkeypatch.setattr(JointStandIn, "replays", 0)
     if request.param == "joint":
         monkeypatch.setattr(iteration, "planned_on", lambda device: True)
         monkeypatch.setattr(together, "CudaGraph", JointStandIn)
-        monkeypatch.setattr(JointStandIn, "recordings", [])
-        monkeypatch.setattr(JointStandIn, "replays", 0)
     return request.param
 
 

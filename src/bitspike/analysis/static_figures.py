@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ COLORS = {
     "weight-clip": "#6a994e",
     "cut": "#9c6644",
 }
+DARK = "#333333"  # thresholds
+STYLES = (":", "--", "-.", (0, (1, 3)))  # of thresholds, by layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +60,17 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """The training loss of each trial by epoch, at the iterations `steps`, and the last layer's `theta` there.
+    """The training loss of each trial by epoch, at the iterations `steps`, and each layer's `theta` at `theta_steps`.
 
-    `beside` are the losses of other cells.
+    `beside` are the losses of other cells. `logarithmic` spreads the first iterations, where thresholds may settle.
     """
 
     steps: list[list[int]]
     losses: list[list[float]]
     theta_steps: list[int]
-    theta: list[float]
+    theta: list[list[float]]  # by layer
     beside: Sequence[Losses] = ()
+    logarithmic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def _save(figure: Figure, path: Path) -> Path:
 
 
 def draw_curves(groups: Sequence[Group], path: Path) -> Path:
-    """Draw a row for each group: accuracy of variants, accuracy of ablations, annealed loss with its threshold."""
+    """Draw a row for each group: accuracy of variants, accuracy of ablations, annealed loss with its thresholds."""
     kinds = [kind for kind in ("variants", "ablations", "descent") if any(_has(group, kind) for group in groups)]
     figure = _figure(5.2 * len(kinds), 3.6 * len(groups))
     grid = figure.subplots(len(groups), len(kinds), squeeze=False)
@@ -141,8 +145,9 @@ def _accuracy(axes: Axes, group: Group, lines: Sequence[Line], kind: str) -> Non
     axes.set_ylim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{group.title}: {'cells' if kind == 'variants' else 'ablations'}", fontsize=9, loc="left")
-    axes.set_xlabel("epoch", fontsize=8)
-    axes.set_ylabel(f"{group.accuracy_on} accuracy, %  (thick: median; dashed: paper's mean)", fontsize=8)
+    papers = "" if all(line.paper is None for line in lines) else "; dashed: the paper's mean, on its test samples"
+    axes.set_xlabel(f"epoch  (thick: median of trials{papers})", fontsize=8)
+    axes.set_ylabel(f"{group.accuracy_on} accuracy, %", fontsize=8)
     axes.tick_params(labelsize=7)
     axes.legend(fontsize=7, loc="lower right", ncols=2, framealpha=0.8)
 
@@ -171,28 +176,34 @@ def visible(lines: Sequence[Line]) -> tuple[float, float]:
 
 
 def _descent(axes: Axes, group: Group) -> None:
-    """Draw the loss over iterations, logarithmic as thresholds may settle within a few; theta on the right."""
+    """Draw losses over iterations, and every layer's threshold on the right; the legend lies below both."""
     descent = group.descent
     if descent is None:
         return
-    color, other = COLORS["annealed"], "#333333"
-    for cell in (Losses("annealed", descent.steps, descent.losses), *descent.beside):
+    cells = (Losses("annealed", descent.steps, descent.losses), *descent.beside)
+    for cell in cells:
         for steps, losses in zip(cell.steps, cell.losses, strict=True):
             axes.plot(steps, losses, color=COLORS[cell.name], linewidth=0.5, alpha=0.35)
         middle = middle_curve(cell.losses)
         at = cell.steps[0][: len(middle)] if middle else []
-        axes.plot(at, middle, color=COLORS[cell.name], linewidth=2.0, label=cell.name)
-    if descent.beside:
-        axes.legend(fontsize=7, loc="lower left", framealpha=0.8)
-    axes.set_xscale("log")
-    axes.set_xlabel("iteration", fontsize=8)
-    axes.set_ylabel("training loss of the epoch", fontsize=8, color=color)
-    axes.set_title(f"{group.title}: annealed, loss and last theta", fontsize=9, loc="left")
+        axes.plot(at, middle, color=COLORS[cell.name], linewidth=2.0, label=f"loss, {cell.name}")
+    axes.set_xscale("log" if descent.logarithmic else "linear")
+    axes.set_xlabel("iteration  (thick: median of trials)", fontsize=8)
+    axes.set_ylabel("training loss of the epoch", fontsize=8)
+    axes.set_title(f"{group.title}: loss, and annealed thresholds", fontsize=9, loc="left")
     axes.tick_params(labelsize=7, which="both")
     right: Any = axes.twinx()
-    right.plot(descent.theta_steps, descent.theta, color=other, linewidth=1.4, linestyle=":")
-    right.set_ylabel(r"$\theta$ of the last layer (dotted)", fontsize=8, color=other)
+    for number, (theta, style) in enumerate(zip(descent.theta, itertools.cycle(STYLES)), start=1):
+        label = rf"$\theta$ of layer {number}"
+        right.plot(descent.theta_steps, theta, color=DARK, linewidth=1.4, linestyle=style, label=label)
+    right.set_ylabel(r"$\theta$, annealed", fontsize=8, color=DARK)
     right.tick_params(labelsize=7)
+    for each in (axes, right):
+        low, high = each.get_ylim()
+        each.set_ylim(low - 0.25 * (high - low), high)
+    handles = [*axes.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+    columns = len(handles) if len(handles) <= 4 else 3
+    right.legend(handles=handles, fontsize=7, loc="lower center", ncols=columns, columnspacing=1.2)
 
 
 def draw_spikes(groups: Sequence[Group], path: Path) -> Path:
@@ -218,14 +229,14 @@ def _histogram(axes: Axes, group: Group, number: int) -> None:
             edges,
             color=COLORS.get(name, "#000000"),
             linewidth=1.6,
-            label=f"{name}: {layer.dead:.1%} dead, {layer.spikes:.3g} spikes in {fired.steps} steps",
+            label=f"{name}: {layer.dead:.1%} dead, {layer.spikes:.3g} spikes each in {fired.steps} steps",
         )
     axes.set_xlim(0, 100)
     axes.set_yscale("log")
     most = max((fired.layers[number].neurons for fired in drawn.values()), default=10)
     axes.set_ylim(60 / most, 150)  # a single neuron shows
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_title(f"{group.title}: layer {number + 1}", fontsize=9, loc="left")
+    axes.set_title(f"{group.title}: layer {number + 1}, best trial", fontsize=9, loc="left")
     axes.set_xlabel("steps of a sample in which a neuron fires, %", fontsize=8)
     axes.set_ylabel("neurons, %", fontsize=8)
     axes.tick_params(labelsize=7, which="both")

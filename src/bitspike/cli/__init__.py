@@ -9,11 +9,13 @@ from bitspike._lazy import TRAIN, needs
 from bitspike.cli import (  # noqa: F401  (each adds its commands)
     bench,
     data,
+    data_info,
     encode,
     evaluate,
     predict,
     preset,
     reproduce,
+    suggest,
     train,
 )
 from bitspike.cli.app import app

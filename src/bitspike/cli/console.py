@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.progress import (
@@ -24,6 +24,9 @@ from rich.progress import (
 
 from bitspike.terminal import Label, screen
 from bitspike.text import printable, printable_lines
+
+if TYPE_CHECKING:
+    from bitspike.analysis.baselines import Baselines
 
 Begin = Callable[[str, int], Callable[[], None]]
 BeginBytes = Callable[[str, int | None], Callable[[int], None]]
@@ -52,6 +55,11 @@ def echo_lines(text: str) -> None:
 def titled(title: str, edition: str) -> str:
     """Return a data set's title, with the edition where it is not the published one."""
     return title if edition == "published" or edition in title else f"{title} ({edition})"
+
+
+def baselines_in_words(found: Baselines) -> str:
+    """Return the accuracies of simple classifiers in one line."""
+    return f"most frequent class {found.majority:.2%}   logistic regression {found.logistic:.2%} (on {found.features})"
 
 
 @contextmanager

@@ -1,15 +1,14 @@
-"""The commands `bitspike data list|fetch|verify|info`."""
+"""The commands `bitspike data list|fetch|verify`."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bitspike.cli.app import app
-from bitspike.cli.console import bars, byte_bars, echo, echo_json, say
+from bitspike.cli.console import byte_bars, echo, echo_json, say
 from bitspike.cli.options import AsJson
 from bitspike.terminal import draw, screen, table
 
@@ -80,55 +79,6 @@ def verify(name: Name, as_json: AsJson = False) -> None:
     if not all(ok for _, ok, _ in results):
         say(f"bitspike: {name} is damaged; run: bitspike data fetch {name}")
         raise typer.Exit(1)
-
-
-@sets.command()
-def info(
-    name: Name,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="key=value of the data table, such as bin_ms=2; repeatable."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Read a dataset; print what is in it and how long reading took."""
-    from bitspike.config import validated
-    from bitspike.data.catalog import CATALOG, lookup
-    from bitspike.data.config import DataConfig
-    from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.settings import parse_setting
-
-    entry = lookup(name, CATALOG)
-    options = {key.removeprefix("data."): value for key, value in map(parse_setting, set_ or [])}
-    if "name" in options:
-        raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
-    config = validated(DataConfig, {"name": name, **options}, f"data info {name}")
-    began = time.perf_counter()
-    with bars() as begin:
-        data = open_dataset(config, progress=begin)
-    seconds = time.perf_counter() - began
-    values: dict[str, Any] = {
-        "name": name,
-        "title": data.title,
-        "edition": data.edition,
-        "what": entry.what,
-        "licence": entry.licence,
-        "homepage": entry.homepage,
-        "citation": entry.citation,
-        "classes": data.classes,
-        "shape": list(data.shape),
-        "load_seconds": round(seconds, 3),
-    }
-    for split, samples in (("train", data.train), ("test", data.test)):
-        values[split] = {"samples": len(samples), "steps": samples.steps, **samples.figures()}
-        if samples.groups is not None:
-            values[split][data.group_names or "groups"] = samples.groups.unique().tolist()
-    if as_json:
-        echo_json(values)
-        return
-    for key, value in values.items():
-        shown = ", ".join(f"{k} {v}" for k, v in value.items() if v is not None) if isinstance(value, dict) else value
-        echo(f"{key:<13}{shown}")
 
 
 def _plain(value: Any) -> Any:

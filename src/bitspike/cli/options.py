@@ -25,6 +25,13 @@ Device = Annotated[
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
+Baselines = Annotated[
+    bool,
+    typer.Option(
+        "--baselines", help="Also show what the most frequent class and logistic regression on simple counts reach."
+    ),
+]
+
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="key=value in place of any field of the experiment, such as train.lr=1e-3; repeatable."),

@@ -33,7 +33,7 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
     """Return the command that trains the cells of a table and compares them with the paper's figures."""
 
     a_protocol, a_variant = _choice("Protocol", PROTOCOLS), _choice("Variant", (*VARIANTS, BEST))
-    a_task, an_ablation = _choice("Task", paper.tasks), _choice("Ablation", tuple(paper.ablations))
+    a_task, an_ablation = _choice("Task", paper.known_tasks), _choice("Ablation", tuple(paper.ablations))
     usual = " and ".join(paper.protocols)
 
     def command(
@@ -56,7 +56,7 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
             list[a_task] | None,  # type: ignore[valid-type]
             typer.Option(
                 help="Only this data set; repeatable (default: all of the table"
-                f"{' that are here' if paper.skips_missing else ''})."
+                f"{' that are here' if paper.skips_missing else ''}){_instead(paper)}."
             ),
         ] = None,
         variant: Annotated[
@@ -110,6 +110,11 @@ def table_command(paper: PaperTable) -> Callable[..., None]:
         "Goes on by itself: cells in the folder that are complete are read, others are trained to their end."
     )
     return command
+
+
+def _instead(paper: PaperTable) -> str:
+    """Return the words of a help text that say which tasks are not in the paper; none where all are."""
+    return f"; {' and '.join(paper.stand_ins)}: only when named, not in the paper" if paper.stand_ins else ""
 
 
 def _choice(name: str, values: Sequence[str]) -> Any:
@@ -178,7 +183,7 @@ def _cells_drawn(title: str, cells: Mapping[str, Any]) -> Table:
         style = "bold red" if far(cell) else ""
         made.add_row(
             name,
-            _spread(cell["paper"] or {"mean": None, "sigma": None}),
+            _spread(cell["paper"]) if cell["paper"] else "-",
             Text(_spread(cell), style),
             number(cell["best"]),
             Text(away, style),
@@ -200,7 +205,7 @@ def _dead_drawn(title: str, cells: Mapping[str, Any]) -> Table:
     return made
 
 
-def _spread(figures: Mapping[str, float | None]) -> str:
+def _spread(figures: Mapping[str, Any]) -> str:
     """Return mean and sigma as text."""
     from bitspike.experiments.reproduce.tables.markdown import number
 

@@ -6,18 +6,23 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bitspike.cli.app import app
-from bitspike.cli.console import echo, echo_json, say, titled
+from bitspike.cli.console import baselines_in_words, echo, echo_json, say, titled
 from bitspike.cli.interrupts import catching_interrupts
-from bitspike.cli.options import AsJson, Device, Set
+from bitspike.cli.options import AsJson, Baselines, Device, Set
 from bitspike.cli.process import tune_process
+from bitspike.cli.training_begins import TrainingBegins
 from bitspike.cli.training_progress import show_training
+
+if TYPE_CHECKING:
+    from bitspike.analysis.baselines import Baselines as FoundBaselines
 
 
 class Graph(StrEnum):
@@ -45,6 +50,7 @@ def train(
         Graph, typer.Option(help="On a GPU, replay whole iterations from a CUDA graph where that works: equal numbers.")
     ] = Graph.auto,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    baselines: Baselines = False,
     set_: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,10 +67,13 @@ def train(
     spec = preset_or_file(experiment, settings)  # before torch is loaded: a wrong name is reported at once
     tune_process()
     from bitspike.experiments.assembly import RunOptions, pick_device
+    from bitspike.experiments.beside import require_classes
     from bitspike.experiments.folders import complete, resumable
     from bitspike.experiments.runs import train_run, train_trials
     from bitspike.train.world import World
 
+    if baselines:
+        require_classes(spec)
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
     fresh = resume and not resumable(out)
     with show_training(spec, on_console=World.rank_here() == 0) as progress, catching_interrupts() as interrupted:
@@ -77,8 +86,9 @@ def train(
             command=shlex.join(["bitspike", *sys.argv[1:]]),
             listener=progress.listener(interrupted),
             progress=progress.begin,
-            started=progress.started,
         )
+        begins = TrainingBegins(progress, options, out, baselines=baselines)
+        options = replace(options, started=begins)
         if trials is None:
             summary = train_run(spec, out, options)
         else:
@@ -88,12 +98,27 @@ def train(
             say(f"bitspike: interrupted; saved in {out}, add --resume to go on")
         raise typer.Exit(130)
     if World.rank_here() == 0:
-        echo_json(summary) if as_json else _show(summary, out)
+        if begins.happened:
+            _draw_curves(out)
+        beside = {"baselines": asdict(begins.found)} if begins.found else {}
+        echo_json({**summary, **beside}) if as_json else _show(summary, out, begins.found)
+        if baselines and begins.found is None:
+            say(f"nothing was trained, so no baselines were computed: bitspike evaluate {out} --baselines does")
     if {"nan", "dead"} & {summary.get("ended"), *summary.get("endings", ())}:
         raise typer.Exit(3)
 
 
-def _show(summary: Mapping[str, Any], out: Path) -> None:
+def _draw_curves(out: Path) -> None:
+    """Draw curves.png where matplotlib is installed; the run is complete, whether that works or not."""
+    from bitspike.experiments.curves import draw_curves
+
+    try:
+        draw_curves(out)
+    except (OSError, ImportError) as error:
+        say(f"warning: curves.png was not drawn: {error}")
+
+
+def _show(summary: Mapping[str, Any], out: Path, beside: FoundBaselines | None) -> None:
     """Print the accuracy of a run or of its trials beside the paper's, and what to know about it."""
     data = titled(summary["data"], summary["edition"])
     echo(f"{summary['experiment']} on {data}, protocol {summary['protocol']}, test accuracy:")
@@ -109,6 +134,8 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
             f"  here   {accuracy}  (seed {summary['seed']}, {summary['accuracy_of'].removeprefix('test set, ')}: "
             f"{summary['best_epoch']} of {summary['epochs']}; {summary['seconds']:.0f} s)"
         )
+    if beside is not None:
+        echo(f"  baselines: {baselines_in_words(beside)}")
     if summary.get("unanswered"):
         echo(f"         no output neuron fires for {summary['unanswered']:.2%} of the samples; they count as wrong")
     if paper := summary["paper"]:

@@ -4,14 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "Dataset",
+    "Finding",
     "Frames",
     "Images",
+    "Profile",
     "Sound",
     "Spikes",
     "encode_speech",
+    "findings",
+    "from_torch",
     "latency",
     "load",
     "poisson",
+    "profile",
     "read_wav",
     "time_first",
 ]
@@ -21,11 +26,14 @@ if TYPE_CHECKING:
 
     from bitspike.data.encoders import latency, poisson
     from bitspike.data.indexing import time_first
+    from bitspike.data.mistakes import Finding, findings
+    from bitspike.data.profiles import Profile, profile
     from bitspike.data.progress import Progress
     from bitspike.data.samples import Dataset, Frames, Images
     from bitspike.data.speech.cochlea import Spikes, encode_speech
     from bitspike.data.speech.sound import Sound
     from bitspike.data.speech.wav import read_wav
+    from bitspike.data.torch_datasets import from_torch
 else:
     from bitspike._lazy import lazy
 
@@ -33,20 +41,27 @@ else:
         __name__,
         {
             "bitspike.data.encoders": ["latency", "poisson"],
+            "bitspike.data.mistakes": ["Finding", "findings"],
             "bitspike.data.indexing": ["time_first"],
+            "bitspike.data.profiles": ["Profile", "profile"],
             "bitspike.data.samples": ["Dataset", "Frames", "Images"],
             "bitspike.data.speech.cochlea": ["Spikes", "encode_speech"],
             "bitspike.data.speech.sound": ["Sound"],
             "bitspike.data.speech.wav": ["read_wav"],
+            "bitspike.data.torch_datasets": ["from_torch"],
         },
     )
 
 
-def load(name: str, *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any) -> "Dataset":
+def load(
+    name: "str | Path", *, root: "Path | None" = None, progress: "Progress | None" = None, **options: Any
+) -> "Dataset":
     """Return the dataset `name` with its training and test samples, read from the data folder or from a copy.
 
-    `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `root` is the data
-    folder (default: BITSPIKE_DATA, else the platform's). `bitspike data fetch NAME` gets what is not here.
+    `options` are the fields of an experiment's [data] table: `load("shd", bin_ms=2, steps=500)`. `name` may also be a
+    TOML file with such a table, `load("mine.toml")`: its samples are those that `bitspike train mine.toml` reads, and
+    `options` take the place of its fields. `root` is the data folder (default: BITSPIKE_DATA, else the platform's).
+    `bitspike data fetch NAME` gets what is not here.
 
     Examples:
         >>> import bitspike

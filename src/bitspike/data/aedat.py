@@ -112,6 +112,8 @@ def _decode(packets: list[tuple[int, NDArray[np.void]]], where: str) -> Polarity
         raise ValueError(f"{where}: polarity packet {packet} has a negative time stamp, {time.min()}")
     t_us = time.astype(np.int64) + np.repeat(overflows << 31, counts)
     valid = (word & 1) == 1
+    if len(word) and not valid.any():
+        raise ValueError(f"{where}: all {len(word)} polarity events are marked invalid (bit 0); get the file again")
     if not valid.all():
         word, t_us = word[valid], t_us[valid]
     x, y, p = word >> 17, (word >> 2) & 0x7FFF, (word >> 1) & 1

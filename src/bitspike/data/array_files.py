@@ -68,6 +68,7 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
     magic = source.read(len(HDF5_MAGIC))
     source.seek(0)
     file: Any
+    arrays_of: Callable[..., dict[str, Stored]]
     with readable(where):
         if magic == HDF5_MAGIC:
             import h5py

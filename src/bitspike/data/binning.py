@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
+from bitspike.data.tally import COLUMNS, Tally
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,9 +29,9 @@ BLOCK_EVENTS = 2**21
 class Binning:
     """An event at time t and place x counts in step t // bin_us and place x // downsample; at most `clip` count.
 
-    Events from `steps * bin_us` or from `duration_us` on are left out, whichever is sooner. A size that `downsample`
-    does not divide loses the incomplete cells at its far border. `polarity` gives two channels where the events have
-    one. Without `clip` counts go up to 255.
+    Events before 0 are left out, and those from `steps * bin_us` or from `duration_us` on, whichever is sooner. A size
+    that `downsample` does not divide loses the incomplete cells at its far border. `polarity` gives two channels where
+    the events have one. Without `clip` counts go up to 255.
     """
 
     bin_us: int
@@ -93,7 +94,7 @@ def bin_events(
     blocks = list(_blocks(events, rows, bins))
     step = progress("binning events", len(blocks))
 
-    def work(block: range) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
+    def work(block: range) -> _Block:
         result = _bin_block(events, binning, block, shape)
         step()
         return result
@@ -101,15 +102,15 @@ def bin_events(
     with ThreadPoolExecutor(max(1, workers)) as pool:
         parts = list(pool.map(work, blocks))
     columns = (
-        np.concatenate([np.empty(0, dtype), *(part[column] for part in parts)])
-        for column, dtype in enumerate((np.int32, np.uint8, np.int64))
+        np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in parts)])
+        for name, dtype in (("index", np.int32), ("count", np.uint8), ("lengths", np.int64))
     )
     chosen = np.array(events.labels[rows.start : rows.stop], dtype=np.int64)
     index, count, lengths, labels = (torch.from_numpy(column) for column in (*columns, chosen))
-    given = int(events.offsets[rows.stop] - events.offsets[rows.start]) if rows else 0
-    left_out = 1 - int(count.sum(dtype=torch.int64)) / given if given else 0.0
+    table = np.concatenate([np.empty((len(COLUMNS), 0), np.int64), *(part.table for part in parts)], axis=1)
+    tally = Tally(binning.bin_us, binning.end_us, *map(torch.from_numpy, table))
     groups = None if events.groups is None else torch.from_numpy(events.groups[rows.start : rows.stop].astype(np.int64))
-    return frames(index, count, lengths, labels, binning.steps, shape, left_out, groups)
+    return frames(index, count, lengths, labels, binning.steps, shape, tally, groups)
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
@@ -125,17 +126,25 @@ def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:
         at = end
 
 
-def _bin_block(
-    events: Events, binning: Binning, rows: range, shape: tuple[int, ...]
-) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return index, count and lengths of a few samples: number every event's bin, sort, and count equal numbers."""
+class _Block(NamedTuple):
+    """The bins of a few samples, and the columns of their tally in the order of COLUMNS."""
+
+    index: NDArray[np.int32]
+    count: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    table: NDArray[np.int64]
+
+
+def _bin_block(events: Events, binning: Binning, rows: range, shape: tuple[int, ...]) -> _Block:
+    """Return the bins of a few samples: number every event's bin, sort, and count equal numbers."""
     import numpy as np
 
     offsets = events.offsets[rows.start : rows.stop + 1]
     here = slice(int(offsets[0]), int(offsets[-1]))
     t = events.t[here]
-    place, kept = _place(events, binning, here, shape)
-    kept &= t < binning.end_us
+    place, inside = _place(events, binning, here, shape)
+    before, after = t < 0, t >= binning.end_us
+    kept = inside & ~before & ~after
     sample = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(offsets))
     size = math.prod(shape)
     # Events that are left out may overflow here; they are gone before the number is used.
@@ -148,7 +157,15 @@ def _bin_block(
     edges = np.searchsorted(number, np.arange(len(rows) + 1, dtype=np.int32) * bins)
     lengths = np.diff(edges).astype(np.int64)
     number -= np.repeat(np.arange(len(rows), dtype=np.int32) * bins, lengths).astype(np.int32)
-    return number, count, lengths
+
+    def of_each(events: NDArray[np.bool_]) -> NDArray[np.int64]:
+        return np.bincount(sample[events], minlength=len(rows)).astype(np.int64)
+
+    counted = np.diff(np.concatenate([[0], np.cumsum(count, dtype=np.int64)])[edges])
+    last = np.zeros(len(rows), np.int64)
+    np.maximum.at(last, sample, t)
+    lost = (of_each(before), of_each(after), of_each(~(inside | before | after)), of_each(kept) - counted)
+    return _Block(number, count, lengths, np.stack([np.diff(offsets), *lost, last]))
 
 
 def _place(
@@ -160,7 +177,6 @@ def _place(
     columns = [("x", events.x, events.sensor[-1], shape[-1])]
     if events.y is not None:
         columns.insert(0, ("y", events.y, events.sensor[0], shape[-2]))
-    _require_within("t", events.t[here], None)
     place = np.zeros(here.stop - here.start, dtype=np.int32)
     kept = np.ones(len(place), dtype=bool)
     if events.p is not None:
@@ -179,13 +195,14 @@ def _place(
     return place, kept
 
 
-def _require_within(name: str, values: NDArray[np.integer], size: int | None) -> None:
+def _require_within(name: str, values: NDArray[np.integer], size: int) -> None:
     if not len(values):
         return
     low, high = int(values.min()), int(values.max())
-    if low < 0 or (size is not None and high >= size):
-        bound = "at least 0" if size is None else f"in 0..{size - 1}"
-        raise ValueError(f"bin_events: {name} must be {bound}, but goes over {low}..{high}; is the sensor right?")
+    if low < 0 or high >= size:
+        raise ValueError(
+            f"bin_events: {name} must be in 0..{size - 1}, but goes over {low}..{high}; is the sensor right?"
+        )
 
 
 def _require_positive(name: str, value: object) -> None:

@@ -5,13 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from bitspike.config import Config, Positive, Real, Truth, Whole
+from bitspike.config import Config, Positive, Real, Truth, Whole, shown
 
 Share = Annotated[Real, Field(ge=0, lt=1)]
 Above0 = Annotated[Real, Field(gt=0, le=1e9)]
-OneOrMore = Path | Annotated[tuple[Path, ...], Field(min_length=1)]
+MOST_NAME = 100  # characters
+
+
+def _paths(value: object) -> object:
+    """Return the value; raise an error in our words unless it is a path or a list of paths."""
+    for each in value if isinstance(value, (list, tuple)) and value else [value]:
+        if not isinstance(each, (str, Path)) or not str(each):
+            raise ValueError(f"must be a path, a pattern or a list of them, but is {shown(value)}")
+    return value
+
+
+def _names(value: object) -> object:
+    """Return the value; raise an error in our words unless it is a list of names."""
+    for each in value if isinstance(value, (list, tuple)) and value else [None]:
+        if not isinstance(each, str) or not each.isprintable() or not 1 <= len(each) <= MOST_NAME:
+            raise ValueError(
+                f"must be a list of texts, of 1 to {MOST_NAME} printable characters each, but is {shown(value)}"
+            )
+    return value
+
+
+OneOrMore = Annotated[Path | tuple[Path, ...], BeforeValidator(_paths)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Group = Annotated[Whole, Field(ge=0, lt=2**31)] | Annotated[str, Field(min_length=1)]
 
 FILES = ("file", "test_file", "validation_file")  # fields that hold paths
@@ -40,7 +62,7 @@ class DataConfig(Config):
     time_origin: Literal["first", "zero"] | None = None
     """The time from which bins count in `file`: that of a sample's `first` event (the default), or time `zero` of its
     recording."""
-    class_names: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] | None = Field(None, min_length=1)
+    class_names: Names | None = None
     """The names of the classes in `file`, in the order of their labels. Without it a class is called by its label."""
     groups: Literal["array", "file"] | None = None
     """The samples of `file` that no split divides: those with the same entry of the array `groups` (the default, where

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bitspike.config import validated
 from bitspike.data.binning import Binning
 from bitspike.data.catalog import CATALOG, lookup
 from bitspike.data.config import DataConfig
+from bitspike.data.data_tables import is_toml, read_data_config
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
 from bitspike.data.own_paths import called, digest_of, expanded, own_edition, own_paths
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
 _BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms")
 
 
-def load_dataset(name: str, *, root: Path | None = None, progress: Progress | None = None, **options: Any) -> Dataset:
-    """Return the dataset `name`, read with `options`; `bitspike.data.load` calls this."""
-    config = validated(DataConfig, {"name": name, **options}, f"load({name!r})")
+def load_dataset(
+    name: str | Path, *, root: Path | None = None, progress: Progress | None = None, **options: Any
+) -> Dataset:
+    """Return the dataset `name`, or that of a TOML file, read with `options`; `bitspike.data.load` calls this."""
+    if is_toml(name):
+        config = read_data_config(Path(name), options)
+    else:
+        config = validated(DataConfig, {"name": name, **options}, f"load({str(name)!r})")
     return open_dataset(config, root=root, progress=progress or silent)
 
 
@@ -172,7 +178,7 @@ def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
     if (config.kind or kind_of(paths[0])) != "events":
         return config, ""
     given = None if config.bin_ms is None else round(config.bin_ms * 1000)
-    found = default_bins(_read_events(paths, config), bin_us=given, steps=config.steps)
+    found = default_bins(read_own_events(paths, config), bin_us=given, steps=config.steps)
     return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
 
 
@@ -230,14 +236,11 @@ def _require_alike(parts: Mapping[str, Samples], field: str, paths: Mapping[str,
 
 def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path | None, progress: Progress) -> Samples:
     """Return the samples of one file or of several, in their order."""
-    from bitspike.data.event_files import kind_of, read_image_file, read_spike_file
+    from bitspike.data.event_files import read_image_file, read_spike_file
+    from bitspike.data.frame_cache import cached_frames
     from bitspike.data.joining import join_samples
 
-    kinds = {path: config.kind or kind_of(path) for path in paths}
-    for path, kind in kinds.items():
-        if kind != kinds[paths[0]]:
-            raise ValueError(f"data: {paths[0].name} holds {kinds[paths[0]]}, but {path.name} {kind}; use one kind")
-    kind = kinds[paths[0]]
+    kind = own_kind(paths, config)
     if kind == "images":
         only_events = f"{called(paths)} holds images (net.steps is how long one is shown)"
         _refuse(config, (*_BINNING_FIELDS, "time_origin"), only_events)
@@ -245,27 +248,33 @@ def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path
     if kind == "spikes":
         _refuse(config, (*_BINNING_FIELDS, "time_origin"), f"{called(paths)} holds spikes that are binned already")
         return join_samples([read_spike_file(path) for path in paths], paths)
-    return _own_events(paths, config, split, root, progress)
-
-
-def _own_events(
-    paths: Sequence[Path], config: DataConfig, split: str, root: Path | None, progress: Progress
-) -> Samples:
-    from bitspike.data.frame_cache import cached_frames
-
-    binning = _binning(config, None, split)
     key = {"file": digest_of(paths), "time_unit": str(config.time_unit), "sensor": str(config.sensor)}
     if config.time_origin == "zero":
         key["time_origin"] = "zero"
     folder = cache_folder(root or data_root())
-    return cached_frames(lambda: _read_events(paths, config), binning, key, folder, progress=progress)
+    binning = _binning(config, None, split)
+    return cached_frames(lambda: read_own_events(paths, config), binning, key, folder, progress=progress)
 
 
-def _read_events(paths: Sequence[Path], config: DataConfig) -> Events:
-    """Return the events of one file or of several, in their order."""
+def own_kind(paths: Sequence[Path], config: DataConfig) -> Literal["images", "events", "spikes"]:
+    """Return the kind of samples in the user's files; raise if they are not of one kind."""
+    from bitspike.data.event_files import kind_of
+
+    kinds = {path: config.kind or kind_of(path) for path in paths}
+    first = kinds[paths[0]]
+    for path, kind in kinds.items():
+        if kind != first:
+            raise ValueError(f"data: {paths[0].name} holds {first}, but {path.name} {kind}; use one kind")
+    return first
+
+
+def read_own_events(paths: Sequence[Path], config: DataConfig) -> Events:
+    """Return the events of the user's files, one file after another, with time as `config` says."""
     from bitspike.data.event_files import read_event_file
     from bitspike.data.joining import join_events
 
     from_first = config.time_origin != "zero"
-    options: Any = {"time_unit": config.time_unit, "sensor": config.sensor, "from_first": from_first}
-    return join_events([read_event_file(path, **options) for path in paths], paths)
+    parts = [
+        read_event_file(path, time_unit=config.time_unit, sensor=config.sensor, from_first=from_first) for path in paths
+    ]
+    return join_events(parts, paths)

@@ -185,6 +185,10 @@ def _cut(where: str, stream: IO[bytes], spans: Sequence[tuple[int, int, int]]) -
         if held > MOST_OVERLAP * len(t):  # each gesture has its own copy of its events
             raise ValueError(f"{where}: its gestures must not overlap so much: together they hold over {held} events")
         gestures.append(_gesture(where, t[here], x[here], y[here], p[here], label))
+    if spans and not held:
+        raise ValueError(
+            f"{where}: none of its {len(spans)} gestures has an event; get the recording and its labels again"
+        )
     return gestures
 
 

@@ -18,14 +18,16 @@ from torch import Tensor
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
+from bitspike.data.tally import COLUMNS, Tally
 from bitspike.files import locked, write_atomically
 
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
-FORMAT = 3  # version of the file and of binning; a new one does not touch old files
+FORMAT = 4  # version of the file and of binning; a new one does not touch old files
 TYPES = {"index": torch.int32, "count": torch.uint8, "lengths": torch.int64, "labels": torch.int64}
 GROUPS = "groups"  # int64 too; left out where the events have none
+TALLY = "tally"  # int64 [columns, N]
 MOST_WORKERS = 8
 
 
@@ -48,7 +50,7 @@ def cached_frames(
     text = json.dumps({"binning": asdict(binning), "format": FORMAT, "key": dict(key)}, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()
     path = folder / f"{name}.safetensors"
-    found = _load(path, text, binning.steps)
+    found = _load(path, text, binning)
     if found is not None:
         return found
     waited: list[Callable[[], None]] = []
@@ -58,7 +60,7 @@ def cached_frames(
     ):
         for step in waited:
             step()
-        found = _load(path, text, binning.steps)
+        found = _load(path, text, binning)
         if found is not None:
             return found
         built = bin_events(read(), binning, workers=_workers(workers), progress=progress)
@@ -77,8 +79,9 @@ def _save(path: Path, built: Frames, text: str) -> None:
     tensors = {name: getattr(built, name) for name in TYPES}
     if built.groups is not None:
         tensors[GROUPS] = built.groups
+    tensors[TALLY] = torch.stack([getattr(built.tally, name) for name in COLUMNS])
     try:
-        metadata = {"made_from": text, "shape": json.dumps(built.shape), "left_out": json.dumps(built.left_out)}
+        metadata = {"made_from": text, "shape": json.dumps(built.shape)}
         save_file(tensors, path, metadata=metadata)
     except SafetensorError as error:
         # The library reports a full disk as its own error, with the error's number in the text.
@@ -88,7 +91,7 @@ def _save(path: Path, built: Frames, text: str) -> None:
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
-def _load(path: Path, text: str, steps: int) -> Frames | None:
+def _load(path: Path, text: str, binning: Binning) -> Frames | None:
     """Return the frames in `path`; None if it is missing, damaged or made from something else."""
     from safetensors import SafetensorError, safe_open
 
@@ -99,20 +102,24 @@ def _load(path: Path, text: str, steps: int) -> Frames | None:
             metadata = file.metadata() or {}
             if metadata.get("made_from") != text:
                 return None
-            shape, left_out = tuple(json.loads(metadata["shape"])), json.loads(metadata["left_out"])
+            shape = tuple(json.loads(metadata["shape"]))
+            table = file.get_tensor(TALLY)
             tensors = {name: file.get_tensor(name) for name in TYPES}
             groups = file.get_tensor(GROUPS) if GROUPS in file.keys() else None  # noqa: SIM118  (not a dict)
     except (SafetensorError, KeyError, ValueError, TypeError):
         return None
-    if not isinstance(left_out, float) or not all(isinstance(size, int) and size > 0 for size in shape):
+    if not all(isinstance(size, int) and size > 0 for size in shape):
         return None
     if any(tensors[name].dtype != dtype or tensors[name].ndim != 1 for name, dtype in TYPES.items()):
         return None
-    if not _is_sound(**tensors, bins=steps * math.prod(shape)):
+    if not _is_sound(**tensors, bins=binning.steps * math.prod(shape)):
+        return None
+    if table.dtype != torch.int64 or table.shape != (len(COLUMNS), len(tensors["labels"])) or int(table.min()) < 0:
         return None
     if groups is not None and (groups.dtype != torch.int64 or groups.shape != tensors["labels"].shape):
         return None
-    return frames(**tensors, steps=steps, shape=shape, left_out=left_out, groups=groups)
+    tally = Tally(binning.bin_us, binning.end_us, *table)
+    return frames(**tensors, steps=binning.steps, shape=shape, tally=tally, groups=groups)
 
 
 def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:

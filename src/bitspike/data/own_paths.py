@@ -60,3 +60,14 @@ def own_edition(config: DataConfig) -> str:
 def called(paths: Sequence[Path]) -> str:
     """Return a short name for the files: the first one's, and how many more there are."""
     return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
+
+
+def shared_files(config: DataConfig) -> list[str]:
+    """Return a line for each file that is both for training and for testing or validation."""
+    paths = own_paths(config)
+    return [
+        f"{path.name} is both in data.file and in data.{field}: the accuracy is that of samples that were trained on"
+        for field in FILES[1:]
+        for path in paths.get(field, ())
+        if path in paths["file"]
+    ]

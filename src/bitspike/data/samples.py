@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bitspike.data.indexing import ImageSample, Indexed, SequenceSample
+from bitspike.data.tally import Tally
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.jitter import Jitter, factors, jittered
@@ -91,7 +92,8 @@ class Frames(Indexed):
 
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
     `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events. `groups [N]` int64 says which
-    samples belong together, such as those of one speaker; None where that is not known.
+    samples belong together, such as those of one speaker; None where that is not known. `tally` counts the events that
+    are in no bin; None where the samples were not binned here.
 
     Examples:
         >>> import bitspike
@@ -111,8 +113,13 @@ class Frames(Indexed):
     steps: int
     shape: tuple[int, ...]
     longest: int
-    left_out: float = 0.0  # share of the events that are in no bin: outside the time, at the border, beyond the count
+    tally: Tally | None = None
     groups: Tensor | None = None
+
+    @property
+    def left_out(self) -> float:
+        """The share of the events that are in no bin; 0 where it is not known."""
+        return 0.0 if self.tally is None else self.tally.left_out
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -135,7 +142,8 @@ class Frames(Indexed):
         """Return the samples `rows` (whole numbers, or one truth value a sample), in that order."""
         rows = rows.to(self.labels.device)
         chosen = {name: getattr(self, name)[rows] for name in ("starts", "lengths", "labels")}
-        return replace(self, **chosen, groups=_rows(self.groups, rows))
+        tally = None if self.tally is None else self.tally.select(rows)
+        return replace(self, **chosen, groups=_rows(self.groups, rows), tally=tally)
 
     def _sample(self, row: Tensor) -> SequenceSample:
         counts, labels = self.batch(row.to(self.labels.device))
@@ -219,7 +227,7 @@ def frames(
     labels: Tensor,
     steps: int,
     shape: tuple[int, ...] | torch.Size,
-    left_out: float = 0.0,
+    tally: Tally | None = None,
     groups: Tensor | None = None,
 ) -> Frames:
     """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
@@ -227,7 +235,7 @@ def frames(
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0
-    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, left_out, groups)
+    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, tally, groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Images
 from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.schema import Decays, Experiment, as_values
+from bitspike.experiments.unused import refuse_unused
 from bitspike.nn import BinaryLinear, DecayRange, SpikingNetwork, build
 from bitspike.nn.notation import Conv, count_neurons, parse
 from bitspike.train.labels import balanced_weights
@@ -144,6 +145,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     _check_network(spec, data)
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
+    refuse_unused(spec, data)
     parameter_groups(net, spec.train)  # raises if train.rates names what the network has not
     for trick in tricks_for(spec.train, delayed=_delayed(spec)):
         if (refusal := trick.refusal(spec.train, net, data.train, data.title)) is not None:

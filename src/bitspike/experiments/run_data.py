@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bitspike.data.own_paths import shared_files
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.data_warnings import data_warnings
@@ -40,4 +41,6 @@ class RunData:
 
     def warnings(self, spec: Experiment) -> list[str]:
         """Return what a person should know about the samples: classes that are missing, samples without events."""
-        return [] if spec.train.loss == "trace" else data_warnings(self.dataset, self.splits)
+        if spec.train.loss == "trace":
+            return []
+        return [*shared_files(spec.data), *data_warnings(self.dataset, self.splits)]

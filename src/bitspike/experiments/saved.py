@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from bitspike.analysis.baselines import Baselines
+from bitspike.analysis.classification import Classification, classify
+from bitspike.data.catalog import labels_are_times
 from bitspike.data.datasets import open_dataset
-from bitspike.data.samples import Dataset
+from bitspike.data.samples import Dataset, Samples
+from bitspike.data.toml import read_toml
 from bitspike.experiments.assembly import (
     RunOptions,
     build_network,
@@ -21,16 +26,18 @@ from bitspike.experiments.assembly import (
     settings_digest,
     synapse_shapes,
 )
+from bitspike.experiments.beside import run_baselines
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
 from bitspike.experiments.schema import Experiment, read_experiment
-from bitspike.experiments.toml import read_toml
 from bitspike.nn import SpikingNetwork
+from bitspike.ops import LIFOutput
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.numerics import cast, dtype_of, reproducible, threads_for
 from bitspike.train.run_folder import RunFolder, trial_folders
+from bitspike.train.tasks import CrossEntropyTask, Task
 
 
 def trials_of(path: Path) -> list[Path]:
@@ -103,7 +110,10 @@ class Evaluated:
     data: Dataset
     network: SpikingNetwork
     split: Split
+    steps: int  # of a sample
     result: Evaluation
+    classification: Classification | None  # None where a label is a time
+    baselines: Baselines | None  # None unless they were asked for
     warnings: list[str]
 
     def as_json(self) -> dict[str, Any]:
@@ -114,17 +124,22 @@ class Evaluated:
             "data": self.data.title,
             "edition": self.data.edition,
             "split": self.split,
-            "steps": self.network.steps,
+            "steps": self.steps,
             **asdict(self.result),
+            **({} if self.classification is None else self.classification.as_json()),
+            "baselines": None if self.baselines is None else asdict(self.baselines),
             "warnings": self.warnings,
             "versions": versions(),
         }
 
 
-def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | None = None) -> Evaluated:
+def evaluate_run(
+    path: Path, split: Split, options: RunOptions, *, steps: int | None = None, baselines: bool = False
+) -> Evaluated:
     """Evaluate the best network of a run on one split of its data.
 
-    `steps` is how long static inputs are shown, if not as long as in training.
+    `steps` is how long static inputs are shown, if not as long as in training. `baselines` asks for those of the split,
+    learnt from the run's training samples.
     """
     run = best_trial(path)
     spec = made_with(run)
@@ -143,10 +158,34 @@ def evaluate_run(path: Path, split: Split, options: RunOptions, *, steps: int | 
     batch = evaluation_batch(spec.train.evaluate_batch, samples)
     tick = options.progress(f"{data.title}, {split}", -(-len(samples) // batch))
     precision = spec.train.precision
+    task = make_task(spec, net, parts["train"].labels.to(options.device))
+    scores: list[Tensor] = []
     with reproducible(precision), cast(precision, options.device), threads_for(iteration_work(spec, data)):
-        task = make_task(spec, net, parts["train"].labels.to(options.device))
-        result = evaluate(net, samples, task, batch=batch, on_batch=tick)
-    return Evaluated(run, spec, data, net, split, result, _changes(run, spec, data, split, options))
+        result = evaluate(
+            net, samples, task, batch=batch, on_batch=tick, on_output=lambda out: scores.append(_scores(net, out))
+        )
+    return Evaluated(
+        run,
+        spec,
+        data,
+        net,
+        split,
+        samples.steps or net.steps,
+        result,
+        None if labels_are_times(spec.data.name) else _classified(net, task, data, samples, torch.cat(scores)),
+        run_baselines(spec, parts["train"], parts[split], options) if baselines else None,
+        _changes(run, spec, data, split, options),
+    )
+
+
+def _scores(net: SpikingNetwork, output: LIFOutput) -> Tensor:
+    return net.output_scores(output).flatten(1).float().cpu()
+
+
+def _classified(net: SpikingNetwork, task: Task, data: Dataset, samples: Samples, scores: Tensor) -> Classification:
+    """Return the figures of the network's answers; only cross entropy takes its scores as logits."""
+    scale = task.scale if isinstance(task, CrossEntropyTask) else None
+    return classify(scores, samples.labels, data.class_names, silence=net.readout == "spikes", scale=scale)
 
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:

@@ -22,16 +22,16 @@ from bitspike.config import (
     Whole,
     known_keys,
     problems_of,
-    shown,
     unknown_key,
     validated,
 )
 from bitspike.data.config import PATHS, DataConfig
+from bitspike.data.data_tables import absolute
+from bitspike.data.toml import read_toml
 from bitspike.experiments.completion import completed, with_stand_ins
 from bitspike.experiments.recipes import NO_BASE
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
-from bitspike.experiments.toml import IN_QUOTES, read_toml
 from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
 
@@ -258,7 +258,7 @@ def read_experiment(path: Path, settings: Sequence[str] = (), *, drop_removed: b
     for key in PATHS:
         table, _, field = key.partition(".")
         if isinstance(held := values.get(table), dict) and field in held:
-            held[field] = _absolute(path.parent, held[field], f"{path}: {key}")
+            held[field] = absolute(path.parent, held[field], f"{path}: {key}")
     return _with_settings(without_any_removed(values) if drop_removed else values, settings, str(path), is_file=True)
 
 
@@ -284,7 +284,7 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str, 
             taken_out.append((key, setting))
         if key in PATHS:
             # relative to the user's folder, and to be found from the run's
-            value = _absolute(Path(), value, f"--set {setting}")
+            value = absolute(Path(), value, f"--set {setting}")
         place(values, key, value, setting, Experiment)
         given[key] = setting
 
@@ -298,21 +298,6 @@ def _with_settings(values: dict[str, Any], settings: Sequence[str], where: str, 
         for key, setting in taken_out:  # of the recipe, too
             place(values, key, None, setting, Experiment)
     return experiment(values, place_of)
-
-
-def _absolute(folder: Path, given: Any, where: str) -> Any:
-    """Return a path, or each path of a list, as an absolute one; anything else as it is."""
-    if isinstance(given, list):
-        return [_absolute(folder, each, where) for each in given]
-    return str(_path(folder, given, where)) if isinstance(given, str) else given
-
-
-def _path(folder: Path, given: str, where: str) -> Path:
-    r"""Return an absolute path; raise if it does not exist and holds a line break, as "C:\new" does in TOML."""
-    path = folder / given
-    if not given.isprintable() and not path.exists():
-        raise ValueError(f"{where}: {shown(given)} does not exist; {IN_QUOTES}")
-    return path.resolve()
 
 
 def as_values(config: Config) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bitspike.config import Config, Problem, known_keys, shown, tables_of, unknown_key, unknown_table
+from bitspike.data.toml import parse_toml
 from bitspike.experiments.removed import REMOVED
-from bitspike.experiments.toml import parse_toml
 
 _BY_HAND = "set by hand; before: "
 

@@ -19,7 +19,9 @@ from bitspike.data.speech.spike_files import DIGITS, UNITS, as_events, read_spik
 from bitspike.data.speech.wav import read_wav
 from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.experiments.schema import Experiment
+from bitspike.text import printable
 from bitspike.train.numerics import as_input, cast, reproducible
+from bitspike.train.run_folder import RunFolder
 
 SPIKE_FILES = (".npz", ".h5")
 
@@ -54,9 +56,12 @@ class Prediction:
         return "no answer" if self.label is None else list(self.confidence)[self.label]
 
 
-def class_names(data: DataConfig, classes: int) -> list[str]:
-    """Return the digits for SHD; else the labels."""
-    return list(DIGITS[:classes]) if data.name == "shd" else [f"class {label}" for label in range(classes)]
+def class_names(data: DataConfig, classes: int, kept: Sequence[str] = ()) -> list[str]:
+    """Return the digits for SHD; else the names that the run has `kept`, and numbers for outputs without a name."""
+    if data.name == "shd":
+        return list(DIGITS[:classes])
+    names = [*kept, *map(str, range(len(kept), classes))][:classes]
+    return [f"class {name}" if name.isdecimal() else name for name in names]
 
 
 def hear(files: Sequence[Path], *, seed: int = 0, trim: bool = True, progress: Progress = silent) -> Heard:
@@ -108,11 +113,14 @@ class SpeechNetwork:
         self.device = torch.device(device)
         self.net = load_network(self.run, self.spec, self.device)
         self.binning = _binning(self.run, self.spec, self.net.input_shape)
+        kept = (RunFolder(self.run).read_summary() or {}).get("class_names", [])
+        self.names = [printable(str(name)) for name in kept] if isinstance(kept, list) else []
 
     def predict(self, heard: Heard) -> list[Prediction]:
         """Return what the network says of each recording, one at a time."""
-        # The reader of one's own files lets a sample begin at its first event; that of SHD does not.
-        events = heard.events if self.spec.data.file is None else from_first(heard.events)
+        # The reader of one's own files lets a sample begin at its first event, unless told; that of SHD does not.
+        as_heard = self.spec.data.file is None or self.spec.data.time_origin == "zero"
+        events = heard.events if as_heard else from_first(heard.events)
         frames = bin_events(events, self.binning).to(self.device)
         late = events.t >= self.binning.end_us
         precision = self.spec.train.precision
@@ -129,7 +137,7 @@ class SpeechNetwork:
             scores = self.net.scores(as_input(x, next(self.net.parameters()).dtype))[0].float().cpu()
         label = None if bool((scores == scores[0]).all()) else int(scores.argmax())
         sure = (self.spec.train.logit_scale * scores).softmax(0)  # as cross entropy trains it
-        confidence = dict(zip(class_names(self.spec.data, len(scores)), sure.tolist(), strict=True))
+        confidence = dict(zip(class_names(self.spec.data, len(scores), self.names), sure.tolist(), strict=True))
         spikes = {layer: output.spikes[:, 0].float().cpu() for layer, output in layers.items()}
         *_, output = layers.values()
         membrane = (output.spikes if output.membrane is None else output.membrane)[:, 0].float().cpu()
@@ -154,4 +162,6 @@ def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binni
 
 
 def _called(data: DataConfig) -> str:
-    return data.name if data.name is not None else Path(str(data.file)).name
+    if data.name is not None:
+        return data.name
+    return data.file.name if isinstance(data.file, Path) else " and ".join(path.name for path in data.file or ())

@@ -67,7 +67,7 @@ def summarize_run(
             "test": len(data.test),
         },
         "held_out": _held_out(spec, dataset),
-        **({"class_names": dataset.class_names, "file_labels": dataset.file_labels} if dataset.file_labels else {}),
+        **_names(dataset),
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
@@ -94,6 +94,14 @@ def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
     delays = {name: module for name, module in net.named_modules() if isinstance(module, Delay)}
     means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
     return {"delays": means} if means else {}
+
+
+def _names(dataset: Dataset) -> dict[str, list[str]]:
+    """Return the names of the classes and their labels in the user's files; nothing if both are 0, 1, 2 and so on."""
+    plain = tuple(map(str, range(dataset.classes)))
+    if not dataset.file_labels or dataset.class_names == dataset.file_labels == plain:
+        return {}
+    return {"class_names": list(dataset.class_names), "file_labels": list(dataset.file_labels)}
 
 
 def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int | str]] | None:

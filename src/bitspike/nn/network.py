@@ -19,6 +19,7 @@ from bitspike.nn.kinds import Readout
 from bitspike.nn.neurons import LeakyReadout
 from bitspike.nn.notation import require_shape
 from bitspike.nn.recording import Recording, SelfReporting, record
+from bitspike.nn.spike_cost import as_cost, charge, gradient_of_spikes
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.ops.checks import NotFiniteError, require_steps, require_truth
 
@@ -65,7 +66,9 @@ class SpikingNetwork(SelfReporting, Checked):
         "glances": lambda net, value: net._require_glances(value),
         "recompute": setting(lambda where, value: require_truth(where, "recompute", value)),
         "input_shape": setting(require_shape),
+        "spike_cost": lambda net, value: as_cost("SpikingNetwork", value),
     }
+    spike_cost: float = 0.0  # of a sample's mean number of hidden spikes: backward passes add this cost's gradient
     _seen_bytes = False  # whether images of 0-255 were warned of
 
     def __init__(self, layers: Sequence[Block], input_shape: tuple[int, ...], steps: int, notation: str) -> None:
@@ -127,8 +130,15 @@ class SpikingNetwork(SelfReporting, Checked):
     def _run_fused(self, x: Tensor, steps: int | None) -> tuple[LIFOutput, fused.HiddenSpikes]:
         x, steps = self.shown(x, self._steps(x, steps))
         with torch.cuda.device_of(x):  # kernels are launched on the current device
-            output, hidden = fused.run(self._blocks(), x, steps, recompute=self.recompute)
+            output, hidden = fused.run(
+                self._blocks(), x, steps, recompute=self.recompute, spike_cost=self._gradient_of_spikes(x, steps)
+            )
         return one_after_the_other(output, self.glances), hidden
+
+    def _gradient_of_spikes(self, x: Tensor, steps: int | None) -> float:
+        rows = x.shape[1 if steps is None else 0]
+        shard = getattr(self._blocks()[0].dropout, "shard", None)  # another module in its place has none
+        return gradient_of_spikes(self.spike_cost, rows, self.glances, shard)
 
     def _blocks(self) -> list[Block]:
         return cast(list[Block], list(self.layers))
@@ -160,6 +170,7 @@ class SpikingNetwork(SelfReporting, Checked):
             raise ValueError(f"SpikingNetwork: states must be one a layer, {len(self.layers)}, but are {len(states)}")
         if not x.is_floating_point():
             x = x.to(next(self.parameters()).dtype)
+        cost = self._gradient_of_spikes(x, steps)
         outputs: list[LIFOutput] = []
         for name, layer, state in zip(self.neuron_names(), self.layers, states, strict=True):
             keep = keep_hidden_membrane or layer is self.layers[-1]
@@ -168,6 +179,8 @@ class SpikingNetwork(SelfReporting, Checked):
             except NotFiniteError as error:
                 raise NotFiniteError(f"{name}: {error}") from None
             x, steps = outputs[-1].spikes, None
+            if layer is not self.layers[-1]:
+                charge(x, cost)
         outputs = [one_after_the_other(output, self.glances) for output in outputs]
         for listener in self._listeners:
             listener(zip(self.neuron_names(), outputs, strict=True))

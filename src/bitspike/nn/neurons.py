@@ -192,6 +192,10 @@ class LIF(Checked):
         """Return the weights through which spikes reach the layer one step later; None if there are none."""
         return None
 
+    def recurrent_share(self) -> float:
+        """Return the share of the gradient that goes back through the recurrent weights."""
+        return 1.0
+
     def forward(
         self,
         current: Tensor,
@@ -211,6 +215,7 @@ class LIF(Checked):
             state=state,
             keep_membrane=keep_membrane,
             recurrent=self.recurrent_weight(),
+            recurrent_grad=self.recurrent_share(),
             adaptation=self.adaptation,
             backend=self.backend,
         )
@@ -251,6 +256,11 @@ class RecurrentLIF(LIF):
 
     `binary=False` is the float32 twin. `weight [neurons, neurons]` is latent, as in BinaryLinear.
 
+    `recurrent_grad` is the share of the gradient that spikes get back through these weights. By default it is
+    1 / sqrt(neurons) for weights of -1/+1, which is the size of the twin's weights, and 1 for the twin. The surrogate
+    is 1 at the threshold whatever the weights, so with a share of 1 a gradient grows up to sqrt(neurons) times in each
+    step back, and 100 steps are more than float32 holds.
+
     Examples:
         >>> import torch
         >>> import bitspike
@@ -259,9 +269,17 @@ class RecurrentLIF(LIF):
         torch.Size([10, 4, 5])
         >>> sorted(neurons.recurrent_weight().unique().tolist())
         [-1.0, 1.0]
+        >>> bitspike.RecurrentLIF(neurons=16).recurrent_share()
+        0.25
     """
 
-    checks: ClassVar[Mapping[str, Check]] = {**LIF.checks, **BINARY_CHECKS}
+    checks: ClassVar[Mapping[str, Check]] = {
+        **LIF.checks,
+        **BINARY_CHECKS,
+        "recurrent_grad": lambda layer, value: (
+            None if value is None else as_positive(type(layer).__name__, "recurrent_grad", value)
+        ),
+    }
 
     def __init__(
         self,
@@ -272,6 +290,7 @@ class RecurrentLIF(LIF):
         binary: bool = True,
         clip: float | None = None,
         learn_beta: bool = False,
+        recurrent_grad: float | None = None,
         **kwargs: Any,
     ) -> None:
         if isinstance(neurons, bool) or not isinstance(neurons, int) or neurons < 1:
@@ -279,6 +298,7 @@ class RecurrentLIF(LIF):
         super().__init__(beta, theta, learn_beta=learn_beta, neurons=neurons if learn_beta else None, **kwargs)
         self.binary = binary
         self.clip = clip
+        self.recurrent_grad = recurrent_grad
         bound = 1 / math.sqrt(neurons)
         self.weight = nn.Parameter(torch.empty(neurons, neurons).uniform_(-bound, bound))
 
@@ -288,6 +308,12 @@ class RecurrentLIF(LIF):
 
     def recurrent_weight(self) -> Tensor:
         return binarize(self.weight, self.clip) if self.binary else self.weight
+
+    def recurrent_share(self) -> float:
+        """Return `recurrent_grad`; where it is None, 1 / sqrt(neurons) for weights of -1/+1, and 1 for real ones."""
+        if self.recurrent_grad is not None:
+            return self.recurrent_grad
+        return len(self.weight) ** -0.5 if self.binary else 1.0
 
 
 class LeakyReadout(LIF):

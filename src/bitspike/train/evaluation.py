@@ -11,6 +11,7 @@ from torch import Tensor
 from bitspike.data.samples import Images, Samples
 from bitspike.nn import SpikingNetwork
 from bitspike.nn.unchanged import evaluation_mode
+from bitspike.ops import LIFOutput
 from bitspike.train.numerics import as_input
 from bitspike.train.tasks import Task, judge_output
 from bitspike.train.world import World
@@ -65,8 +66,12 @@ def evaluate(
     batch: int,
     world: World = World(),  # noqa: B008
     on_batch: Callable[[], object] = lambda: None,
+    on_output: Callable[[LIFOutput], object] | None = None,
 ) -> Evaluation:
-    """Evaluate `net`, in evaluation mode, on all samples in order; with several processes, each takes its share."""
+    """Evaluate `net`, in evaluation mode, on all samples in order; with several processes, each takes its share.
+
+    `on_output` is given the network's output for each batch.
+    """
     device = samples.labels.device
     weight = next(net.parameters())
     back = evaluation_mode(net)
@@ -84,6 +89,8 @@ def evaluate(
                 loss, correct_ones = judge_output(net, task, observed.output, labels)
                 right[at : at + len(rows)] = correct_ones
                 sums[0] += loss.double() * len(rows)
+                if on_output is not None:
+                    on_output(observed.output)
             layers = observed.counts()
             if net.readout == "spikes":
                 sums[2] += (layers[-1].flatten(1).sum(1) == 0).sum()

@@ -45,7 +45,16 @@ class FirstBad:
 
 
 def nan_message(parameter: str, step: int, lr: float) -> str:
-    """Return a message: which gradient is not finite, since which iteration, and what to try."""
+    """Return a message: which gradient is not finite, since which iteration, and what to try.
+
+    In the first iteration nothing has been learnt, so neither learning rate nor clipping is the remedy: the gradient
+    has grown on its way back through time and layers, which the surrogate's width decides.
+    """
+    if step == 0:
+        return (
+            f"the gradient of {parameter} is not finite in the first iteration; train.lr and train.grad_clip cannot "
+            "help before the first update: try a larger net.slope (4 times), fewer time steps, or without net.recurrent"
+        )
     return (
         f"the gradient of {parameter} is not finite since iteration {step} (lr {lr:.3g} there); "
         "try a smaller train.lr, train.grad_clip=1, or a larger net.slope"

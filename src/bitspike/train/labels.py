@@ -41,13 +41,13 @@ def _indicator(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
 
 
 def balanced_weights(labels: Tensor, classes: int) -> Tensor:
-    """Return the weight of each class `[classes]` float32: n / (present * n_c); 0 where a class has no sample.
+    """Return the weight of each class `[classes]` float32: n / (present * n_c); 1 where a class has no sample.
 
     n_c of the n labels are of class c, and `present` classes have a label; so the mean weight of the samples is 1.
     """
     counts = torch.bincount(labels.cpu(), minlength=classes).double()
     present = int((counts > 0).sum())
-    weights = torch.where(counts > 0, len(labels) / (present * counts.clamp(min=1)), 0.0)
+    weights = torch.where(counts > 0, len(labels) / (present * counts.clamp(min=1)), 1.0)
     return weights.float().to(labels.device)
 
 

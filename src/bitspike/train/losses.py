@@ -120,7 +120,7 @@ def _check_entropy(scale: float, smoothing: float) -> None:
 
 
 def _entropy(logits: Tensor, labels: Labels, smoothing: float, weights: Tensor | None = None) -> Tensor:
-    """mean over batch of w * -sum_c q_c log softmax_c(logits): q are the classes' shares, smoothed; w the weight or 1."""
+    """mean over batch of -w sum_c q_c log softmax_c(logits): q are the classes' shares, smoothed; w a weight, or 1."""
     target = class_shares(labels, logits.shape[1], logits.dtype) * (1 - smoothing) + smoothing / logits.shape[1]
     entropy = -(target * F.log_softmax(logits, 1)).sum(1)
     return entropy.mean() if weights is None else (entropy * sample_weights(labels, weights)).mean()

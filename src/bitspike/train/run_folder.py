@@ -45,11 +45,13 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.best = path / "best.safetensors"
         self.last = path / "last.ckpt"
+        self.curves = path / "curves.png"  # where matplotlib is installed
+        self.baselines = path / "baselines.json"  # where they were asked for
         self.lock = path / ".lock"  # held while a process trains here
 
     def partial(self) -> list[Path]:
         """Return the files that killed writes left behind: see `write_atomically`."""
-        files = (self.experiment, self.metrics, self.summary, self.best, self.last)
+        files = (self.experiment, self.metrics, self.summary, self.best, self.last, self.curves, self.baselines)
         return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
 
     def events(self) -> list[Path]:

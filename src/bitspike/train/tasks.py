@@ -149,7 +149,7 @@ class TraceTask:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An entry of LOSSES: `make` gives the task from the settings, the last layer's final threshold, and the weights."""
+    """An entry of LOSSES: `make` gives the task from the settings, the last layer's final threshold and the weights."""
 
     make: Callable[[TrainConfig, float, Tensor | None], Task]
     labels: Literal["classes", "times"] = "classes"  # what the labels of its data are

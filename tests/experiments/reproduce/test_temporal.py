@@ -18,10 +18,11 @@ from bitspike.experiments.reproduce.tables import report as reports
 from bitspike.experiments.reproduce.tables import starts
 from bitspike.experiments.reproduce.tables.activity import activity_of
 from bitspike.experiments.reproduce.tables.available import available_tasks
-from bitspike.experiments.reproduce.tables.pictures import panels
+from bitspike.experiments.reproduce.tables.pictures import panels, settles_within
 from bitspike.experiments.reproduce.tables.results import read_results
 from bitspike.experiments.reproduce.temporal.table import TEMPORAL
 from bitspike.experiments.schema import with_values
+from bitspike.schedules import Constant, Relax
 from helpers.files import fake_shd, gesture_files, gesture_recording, write_folder
 
 TINY = ["net.notation=700Dense30Dense20", "data.bin_ms=50.0", "data.steps=20", "train.tensorboard=false"]
@@ -125,7 +126,8 @@ def test_dvs128_is_said_to_be_missing_and_nothing_fails(made, there):
     text = (there / "table.md").read_text()
     assert "| - | dvs128 | not available here | - |" in text
     remark = (
-        "dvs128: not available here (`bitspike data fetch dvs128 --from DIR`, then the same command, gives its rows)"
+        "dvs128: not available here (`bitspike data fetch dvs128 --from DIR` brings it, "
+        "`--task dvs128` trains its rows)"
     )
     assert f"- {remark}" in text
     assert remark in " ".join(result.stdout.split())
@@ -150,7 +152,9 @@ def test_dvs128_is_trained_once_its_files_are_here(there, tmp_path, monkeypatch)
     summary = json.loads(result.stdout)
     assert summary["cells"]["holdout"]["dvs128"]["annealed"]["paper"]["mean"] == 91.32
     assert summary["not_available"] == ["shd"]
-    assert "dead_neurons" not in summary["cells"]["holdout"]["dvs128"]["annealed"]  # the paper gives none
+    dead = summary["cells"]["holdout"]["dvs128"]["annealed"]["dead_neurons"]
+    assert dead["paper"] is None  # it gives none
+    assert len(dead["start"]) == len(dead["first_epoch"]) == len(dead["chosen"]) == 3
 
 
 def test_without_any_data_the_error_says_how_to_get_some(workplace, cli):
@@ -234,6 +238,26 @@ def test_the_table_of_dead_neurons_has_the_papers_beside_ours(made, there):
 # ---- Figures and reports
 
 
+def relaxed(theta, step):
+    return pytest.approx(theta.stop - (theta.stop - theta.start) * (1 - theta.rate) ** step)
+
+
+@pytest.mark.parametrize(("rate", "settles"), [(0.0001, False), (0.0136, False), (0.0141, True)])
+def test_a_threshold_settles_early_if_three_quarters_of_its_way_lie_in_the_first_epoch(rate, settles):
+    """They lie there if (1 - rate)**100 is less than a quarter, or rate more than 0.0138: 1,000 iterations are far."""
+    assert settles_within(Relax(10.0, 20.0, rate), 100, 1000) is settles
+    assert not settles_within(Constant(3.0), 100, 1000)
+
+
+def test_curves_have_the_thresholds_and_dead_neurons_of_every_layer(there):
+    kept = read(there, "curves.json")["holdout"]["shd"]["annealed"][1]
+    lines = (there / "holdout/shd/annealed/trial-1/metrics.jsonl").read_text().splitlines()
+    for layer in range(2):
+        rows = [json.loads(line) for line in lines]
+        assert kept["theta"][layer] == pytest.approx([row["theta"][layer] for row in rows], abs=1e-4)
+        assert kept["dead"][layer] == pytest.approx([100 * row["dead"][layer] for row in rows], abs=1e-2)
+
+
 def test_losses_of_the_fixed_row_are_drawn_beside_the_annealed(there, tmp_path):
     results = {(each.protocol, each.task, each.name): each for each in read_results(TEMPORAL, there)}
     groups = panels(TEMPORAL, results, {})
@@ -243,6 +267,13 @@ def test_losses_of_the_fixed_row_are_drawn_beside_the_annealed(there, tmp_path):
     rows = [json.loads(line) for line in (there / "paper/shd/fixed/trial-0/metrics.jsonl").read_text().splitlines()]
     assert beside.losses[0] == [row["train_loss"] for row in rows]
     assert beside.steps[0] == [row["step"] for row in rows]
+    first, second = preset("shd/annealed").net.theta
+    steps, drawn = groups[0].descent.theta_steps, groups[0].descent.theta
+    assert steps[0] == 0
+    assert steps[-1] == rows[-1]["step"]
+    ends = [(theta[0], theta[-1]) for theta in drawn]
+    assert ends == [(each.start, relaxed(each, steps[-1])) for each in (first, second)]
+    assert not groups[0].descent.logarithmic
     image = pytest.importorskip("PIL.Image")
     with image.open(draw_curves(groups, tmp_path / "curves.png")) as png:
         assert png.width > 1200
@@ -288,6 +319,28 @@ def test_cells_brought_back_without_weights_and_checkpoints_are_complete(there, 
     assert again["accuracies"] == whole["cells"]["holdout"]["shd"]["annealed"]["accuracies"]
     assert (cut_off / "trial-1/best.safetensors").is_file()
     assert not (cut_off / "trial-0/best.safetensors").exists()
+
+
+def test_parts_of_a_table_are_merged_by_copying_their_folders(there, tmp_path):
+    """Each part was made with `--variant V --out DIR_V`, and has a report of its own."""
+    for name in ("fixed", "annealed"):
+        for protocol in ("paper", "holdout"):
+            shutil.copytree(
+                there / protocol / "shd" / name,
+                tmp_path / name / protocol / "shd" / name,
+                ignore=shutil.ignore_patterns("*.safetensors", "last.ckpt"),
+            )
+        reports.write_report(TEMPORAL, tmp_path / name, RunOptions())
+        shutil.copytree(tmp_path / name, tmp_path / "merged", dirs_exist_ok=True)
+    result = CliRunner().invoke(app, ["reproduce", "temporal", "--report", "--out", str(tmp_path / "merged"), "--json"])
+    assert result.exit_code == 0, result.output
+    whole = read(there, "summary.json")["cells"]
+    for protocol, tasks in json.loads(result.stdout)["cells"].items():
+        assert tasks["shd"] == {name: whole[protocol]["shd"][name] for name in ("fixed", "annealed")}
+    text = (tmp_path / "merged/table.md").read_text()
+    assert [line in text for line in (there / "table.md").read_text().splitlines() if "shd/fixed |" in line] == [
+        True
+    ] * 4
 
 
 def test_all_runs_every_result_with_its_folder(monkeypatch, tmp_path):

@@ -25,6 +25,7 @@ WIRES = {
     "plain": {},
     "adaptive": {"adaptation": Adaptation(0.5, 1.0)},
     "recurrent": {"recurrent": (draw(3, 5, 5) > 0).float() * 2 - 1},
+    "recurrent, a share of the gradient": {"recurrent": (draw(3, 5, 5) > 0).float() * 2 - 1, "recurrent_grad": 0.3},
 }
 every_form = pytest.mark.parametrize(
     ("backend", "wired"),
@@ -84,6 +85,7 @@ def wired_calls(draw_one):
     kind = draw_one(st.sampled_from(["recurrent", "adaptive", "both"]))
     if kind != "adaptive":
         call["recurrent"] = (draw(neurons, neurons, neurons) > 0).float() * 2 - 1
+        call["recurrent_grad"] = draw_one(st.sampled_from([1.0, 0.3]))
     if kind != "recurrent":
         call["adaptation"] = Adaptation(
             draw_one(st.sampled_from([0.0, 0.5, 0.97, 1.0])), draw_one(st.sampled_from([0.5, 1.8]))

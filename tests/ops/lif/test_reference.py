@@ -288,6 +288,23 @@ def soft_spike(u, threshold, center, slope):
     return (u >= threshold).to(u.dtype) + (soft - soft.detach())
 
 
+@pytest.mark.parametrize("wide", ["reference", "torch"])
+def test_a_share_of_the_gradient_goes_back_through_recurrent_weights(wide):
+    """Two neurons and two steps: what neuron 0 fires at t = 0 reaches neuron 1 at t = 1, through a weight of 3."""
+    current = torch.zeros(2, 1, 2, dtype=DOUBLE)
+    current[0, 0, 0] = 4.5
+    weights = torch.tensor([[0.0, 0.0], [3.0, 0.0]], dtype=DOUBLE)
+    for share in (1.0, 0.25):
+        i, w = current.clone().requires_grad_(), weights.clone().requires_grad_()
+        out = lif(i, beta=0.0, theta=4.0, slope=1.0, recurrent=w, recurrent_grad=share, backend=wide)
+        assert out.membrane[1].tolist() == [[-4.0, 3.0]]
+        out.membrane[1, 0, 1].backward()
+        surrogate = 1 / (1 + 0.5) ** 2
+        assert i.grad[0, 0].tolist() == pytest.approx([share * 3 * surrogate, 0])
+        assert i.grad[1, 0].tolist() == [0, 1]
+        assert w.grad.tolist() == [[0, 0], [1, 0]]  # the weight's own gradient is whole
+
+
 def autograd_loop(current, beta, theta, center, slope, u, z, a, recurrent, rho, strength):
     """A[t] = theta + strength*a[t]; u[t] = beta*u[t-1] + I[t] + W z[t-1] - A[t-1]*z[t-1], the last held fixed."""
     us, zs = [], []

@@ -33,9 +33,11 @@ def test_recurrent_neurons_of_any_number(steps, shape, adaptation, static):
     check(with_state(call, adaptation is not None), share=2**-6)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3])
 @pytest.mark.parametrize("names", [(name,) for name in OUTPUTS[:4]])
-def test_a_gradient_through_one_output_of_recurrent_neurons(names):
+def test_a_gradient_through_one_output_of_recurrent_neurons(names, share):
     call = {"current": draw(1, 4, 3, 6), "recurrent": signs(6).T, "beta": 0.5, "theta": 3.5, "slope": 4.0}
+    call["recurrent_grad"] = share
     check(call, names, share=2**-6)
     check(with_state(call), names, share=2**-6)
 

@@ -45,6 +45,7 @@ def test_its_gradient_is_that_of_the_mean_number_of_hidden_spikes(kind):
     trick.on_gradients(torch.zeros(1))
     plain = gradients(net, net(x).spikes.square().sum())
     assert any(not torch.allclose(a, b) for a, b in zip(plain, wanted, strict=True))
+    assert net.spike_cost == 0.0
     assert not any(layer._forward_hooks for layer in net.layers)
 
 
@@ -58,6 +59,24 @@ def test_a_process_pays_for_its_share_of_the_whole_batch():
     set_shard(net, Shard(0, 2, 6, lambda tensor: tensor))
     for ours, theirs in zip(gradients(net, net(x).spikes.sum()), wanted, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_networks_with_it_are_fused():
+    pytest.importorskip("triton")
+    from helpers.kernels import DEVICE
+
+    net = build("9-8-3", theta=0.5).to(DEVICE)
+    trick = SpikeCost(Setup(net, FRAMES, TrainConfig(lr=1.0, spike_cost=0.125), 0, 1))
+    x, _ = trick.batch(FRAMES.batch, torch.arange(6), first_row=0, key=torch.tensor(0))
+    assert net.spike_cost == 0.125
+    assert net.unfused(x.to(DEVICE, torch.uint8)) is None
+
+
+def test_a_network_without_hidden_layers_is_refused():
+    config = TrainConfig(lr=1.0, spike_cost=0.125)
+    assert SpikeCost.refusal(config, build("9-8-3"), FRAMES, "events") is None
+    refusal = SpikeCost.refusal(config, build("9Dense3"), FRAMES, "events")
+    assert refusal == "train.spike_cost is for hidden spikes, but the network has no hidden layer; leave it out"
 
 
 def test_a_network_that_pays_fires_less(tmp_path):

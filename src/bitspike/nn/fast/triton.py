@@ -47,8 +47,13 @@ class HiddenSpikes:
         return tuple(z.view(self.steps, -1, *z.shape[1:]) for z in flat)
 
 
-def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -> tuple[LIFOutput, HiddenSpikes]:
-    """Return the last layer's output, and the spikes of the hidden layers."""
+def run(
+    layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool, spike_cost: float = 0.0
+) -> tuple[LIFOutput, HiddenSpikes]:
+    """Return the last layer's output, and the spikes of the hidden layers.
+
+    The backward pass adds `spike_cost` to the gradient of every hidden spike.
+    """
     from bitspike.ops.chain.triton import Chain, run_chain
 
     counts = x.dtype == torch.uint8
@@ -68,7 +73,7 @@ def run(layers: list[Block], x: Tensor, steps: int | None, *, recompute: bool) -
     entry = x if first is None else first.contiguous() if static else _channels_last(first, grids[0])
     last = layers[-1]
     last_norm, uses_running = _own_norm(last, links[-1])
-    chain = Chain(time, batch, hidden, tuple(links), static, recompute, last_norm, uses_running)
+    chain = Chain(time, batch, hidden, tuple(links), static, recompute, last_norm, uses_running, spike_cost)
     current, bits = run_chain(chain, entry)
     _count_batches([block for block, link in zip(layers, links, strict=True) if link is not None], time)
     if last.dropout.active:

@@ -28,8 +28,8 @@ class EventJitter:
     """The settings of jitter: samples move by up to `shift` places and `time_shift` steps each way, and are stretched.
 
     All moves are equally likely. Time is multiplied by a factor from 1 - `stretch` to 1 + `stretch`, all multiples of
-    2**-16 equally likely; so is the distance from the middle of the sensor by one from 1 - `zoom` to 1 + `zoom`. Up to a
-    share `thin` of the events are lost where a wave over the sensor is highest, and none where it is lowest.
+    2**-16 equally likely; so is the distance from the middle of the sensor by one from 1 - `zoom` to 1 + `zoom`. Up to
+    a share `thin` of the events are lost where a wave over the sensor is highest, and none where it is lowest.
     """
 
     shift: int = 0

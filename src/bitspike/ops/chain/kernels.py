@@ -143,15 +143,17 @@ def _scan_fwd_kernel(
 @triton.jit(do_not_specialize=["T", "below", "out_below"])
 def _scan_bwd_kernel(
     grad, surrogate, before, bits, out, sums, beta_sums, delay_sums, key, beta, delays, width,
-    T, total, below, keep, out_below, out_keep,
+    T, total, below, keep, out_below, out_keep, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     DROP: tl.constexpr, SUM: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr,
-    TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
+    COST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[t] = g[t] through the dropout, with g[t] = gz[t] * surrogate[t] + beta * g[t+1]; sums: out over time.
 
     gz is `grad`, or with TAPS what `_soft_bwd_kernel` makes of it, which also describes delay_sums `[2, B, neurons]`.
-    beta_sums is the sum over time of g[t] * u[t-1].
+    COST adds `cost` to the gz of every neuron; delays have no part in it. beta_sums is the sum over time of g[t] *
+    u[t-1].
     """
     total = tl.full([], 0, tl.int64) + total
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -161,6 +163,7 @@ def _scan_bwd_kernel(
     real = inside & (c < CHANNELS)
     beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
     seed = tl.load(key) if DROP or OUT_DROP else 0
+    charge = tl.where(real, cost, 0.0) if COST else 0.0  # padding between neurons has a surrogate, but no spikes
     g = tl.zeros([BLOCK], tl.float32)
     whole = tl.zeros([BLOCK], tl.float32)
     of_beta = tl.zeros([BLOCK], tl.float32)
@@ -197,6 +200,8 @@ def _scan_bwd_kernel(
                 fired = ((words[3 - j] >> (i % 32)) & 1) != 0
                 one += tl.where(fired, gz, 0.0)
                 two += tl.where(fired & kept, ramped * out_keep, 0.0) if OUT_DROP else tl.where(fired, ramped, 0.0)
+            if COST:
+                gz += charge
             g = gz * factors[3 - j].to(tl.float32) + beta * g
             if LEARN:
                 of_beta += g * befores[3 - j].to(tl.float32)
@@ -219,14 +224,15 @@ def _scan_bwd_kernel(
 
 @triton.jit(do_not_specialize=["T", "below", "out_below"])
 def _static_bwd_kernel(
-    current, grad, out, key, beta, theta, center, slope, T, total, below, keep, out_below, out_keep,
+    current, grad, out, key, beta, theta, center, slope, T, total, below, keep, out_below, out_keep, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     SURROGATE: tl.constexpr, DROP: tl.constexpr, PER_NEURON: tl.constexpr,
-    OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
+    OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, COST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out = the gradient `[B, C, H, W]` of a current that is constant in time; the scan is run again for it.
 
     sum_t g[t] = sum_s gz[s] * s(u[s]) * (1 + beta + ... + beta**s): it can be added up forward, while u is made again.
+    COST adds `cost` to every gz.
     """
     total = tl.full([], 0, tl.int64) + total
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -259,6 +265,8 @@ def _static_bwd_kernel(
             gz = near[k].to(tl.float32)
             if OUT_DROP:
                 gz = tl.where(out_draws[k] >= out_below, gz * out_keep, 0.0)
+            if COST:
+                gz += tl.where(t + k < T, cost, 0.0)
             acc += gz * _surrogate(u, center, slope, SURROGATE) * reach
         near, far = far, farther
     tl.store(out + at, acc, mask=real)

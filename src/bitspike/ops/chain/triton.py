@@ -54,7 +54,8 @@ class Chain:
     """The hidden layers of a network: `links[i]` leads into hidden layer i, the last link to the output.
 
     links[0] is None if the chain begins with layer 0's current: `[B, C, H, W]` if `static`, else `[T, B, neurons]` with
-    channels last. `last_norm` is the batch norm of the output's current.
+    channels last. `last_norm` is the batch norm of the output's current. The backward pass adds `spike_cost` to the
+    gradient of every hidden spike.
     """
 
     steps: int
@@ -65,6 +66,7 @@ class Chain:
     recompute: bool = False
     last_norm: Norm | None = None
     last_uses_running: bool = False
+    spike_cost: float = 0.0
 
 
 class _Record(NamedTuple):
@@ -250,12 +252,12 @@ def _through_neurons(chain: Chain, i: int, grad: Tensor, record: _Record, entry:
     layer, after = chain.hidden[i], chain.links[i + 1]
     spike_filter = None if after is None else after.spike_filter
     if chain.static and i == 0:
-        return static_backward(entry, grad, layer.neurons, chain.steps, spike_filter)
+        return static_backward(entry, grad, layer.neurons, chain.steps, spike_filter, spike_cost=chain.spike_cost)
     if record.scanned is None:
         raise ValueError("run_chain: the surrogate was not kept")
     learns = after is not None and after.learns_delays
     out, of_bias, of_beta, of_delays = scan_backward(
-        grad, record.scanned, layer.neurons, spike_filter, of_delays=learns
+        grad, record.scanned, layer.neurons, spike_filter, of_delays=learns, spike_cost=chain.spike_cost
     )
     found.add(i, LinkGrads(bias=of_bias))
     found.add(i + 1, LinkGrads(delays=of_delays))

@@ -89,6 +89,11 @@ def _dropped(spike_filter: SpikeFilter | None) -> dict[str, float | int]:
     }  # fmt: skip
 
 
+def _charged(spike_cost: float) -> dict[str, float | bool]:
+    """Return the kernels' arguments for a cost of the layer's own spikes."""
+    return {"cost": spike_cost, "COST": spike_cost != 0}
+
+
 def scan_forward(
     current: Tensor, neurons: Neurons, steps: int, batch: int, norm: Normalizer | None,
     spike_filter: SpikeFilter | None = None, *, static: bool, save: bool,
@@ -156,8 +161,12 @@ def scan_backward(
     spike_filter: SpikeFilter | None = None,
     *,
     of_delays: bool = False,
+    spike_cost: float = 0.0,
 ) -> ScanGrads:
-    """Return the gradients of a hidden layer from that of its spikes, after the filter if there is one."""
+    """Return the gradients of a hidden layer from that of its spikes, after the filter if there is one.
+
+    `spike_cost` is added to the gradient of every spike of the layer itself, before the filter.
+    """
     surrogate = scanned.surrogate
     if surrogate is None:
         raise ValueError("scan_backward: the surrogate was not kept")
@@ -179,7 +188,7 @@ def scan_backward(
         out if of_bias is None else of_bias, out if of_beta is None else of_beta,
         out if delay_sums is None else delay_sums, nothing if neurons.key is None else neurons.key,
         neurons.beta, *_delays(spike_filter, nothing), steps, total, **neurons.dropout_arguments(), **_shared(neurons),
-        **_dropped(spike_filter), TAPS=taps, OF_DELAYS=of_delays,
+        **_dropped(spike_filter), **_charged(spike_cost), TAPS=taps, OF_DELAYS=of_delays,
         DROP=neurons.dropout > 0, SUM=of_bias is not None, LEARN=of_beta is not None, BLOCK=block, num_warps=warps,
         maxnreg=_most_registers(taps),
     )  # fmt: skip
@@ -193,16 +202,22 @@ def scan_backward(
 
 
 def static_backward(
-    current: Tensor, grad: Tensor, neurons: Neurons, steps: int, spike_filter: SpikeFilter | None = None
+    current: Tensor,
+    grad: Tensor,
+    neurons: Neurons,
+    steps: int,
+    spike_filter: SpikeFilter | None = None,
+    *,
+    spike_cost: float = 0.0,
 ) -> Tensor:
-    """Return the gradient of a current `[B, C, H, W]` that is constant in time."""
+    """Return the gradient of a current `[B, C, H, W]` that is constant in time; `spike_cost` as in `scan_backward`."""
     out = torch.empty(current.shape, dtype=torch.float32, device=current.device)
     total = len(current) * neurons.grid.neurons
     block, warps = _blocks(total)
     kernels._static_bwd_kernel[(-(-total // block),)](
         current, grad, out, neurons.theta if neurons.key is None else neurons.key,
         neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total,
-        **neurons.dropout_arguments(), **_shared(neurons), **_dropped(spike_filter),
+        **neurons.dropout_arguments(), **_shared(neurons), **_dropped(spike_filter), **_charged(spike_cost),
         SURROGATE=neurons.surrogate, DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
     return out

@@ -107,6 +107,7 @@ class Scan:
     surrogate: Surrogate
     start: LIFState | None  # None: at rest
     recurrent: Tensor | None
+    recurrent_grad: float  # the share of the gradient that goes back through `recurrent`
     adaptation: Adaptation | None
     keep_membrane: bool
 
@@ -144,6 +145,7 @@ def lif(
     state: LIFState | None = None,
     keep_membrane: bool = True,
     recurrent: Tensor | None = None,
+    recurrent_grad: float = 1.0,
     adaptation: Adaptation | None = None,
     backend: Backend = "auto",
 ) -> LIFOutput:
@@ -156,10 +158,10 @@ def lif(
     `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
     `state`, from an earlier call's output, continues it exactly.
 
-    `recurrent [N, N]` adds `z[t-1] @ recurrent.T` to the current; `adaptation` lets each neuron's threshold rise
-    with its own spikes. The membrane is float32 for half-precision currents; spikes have the current's dtype.
-    On CPU tensors a current or threshold that is not finite is an error; on a GPU that check, which would
-    wait for the device, is left out.
+    `recurrent [N, N]` adds `z[t-1] @ recurrent.T` to the current; `recurrent_grad` is the share of the gradient that
+    spikes get back through it. `adaptation` lets each neuron's threshold rise with its own spikes. The membrane is
+    float32 for half-precision currents; spikes have the current's dtype. On CPU tensors a current or threshold that is
+    not finite is an error; on a GPU that check, which would wait for the device, is left out.
 
     Examples:
         >>> import torch
@@ -176,7 +178,18 @@ def lif(
         True
     """
     scan = _checked(
-        current, beta, theta, theta_grad, slope, surrogate, steps, state, keep_membrane, recurrent, adaptation
+        current,
+        beta,
+        theta,
+        theta_grad,
+        slope,
+        surrogate,
+        steps,
+        state,
+        keep_membrane,
+        recurrent,
+        recurrent_grad,
+        adaptation,
     )
     # Autocast would round the recurrent products, and with them spikes.
     with torch.autocast(current.device.type, enabled=False):
@@ -252,6 +265,7 @@ def _checked(
     state: LIFState | None,
     keep_membrane: bool,
     recurrent: Tensor | None,
+    recurrent_grad: float,
     adaptation: Adaptation | None,
 ) -> Scan:
     checks.require_current(current, steps)
@@ -281,6 +295,7 @@ def _checked(
         surrogate=surrogate,
         start=_state(state, shape, dtype, current.device, adaptation),
         recurrent=None if recurrent is None else recurrent.to(dtype),
+        recurrent_grad=checks.as_positive("lif", "recurrent_grad", recurrent_grad),
         adaptation=adaptation,
         keep_membrane=keep_membrane,
     )

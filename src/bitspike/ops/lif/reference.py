@@ -26,7 +26,7 @@ def run(scan: Scan) -> LIFOutput:
     for i in currents:
         drive = scan.beta * u + i
         if scan.recurrent is not None:
-            drive = drive + z @ scan.recurrent.T
+            drive = drive + _feedback(z, scan.recurrent, scan.recurrent_grad)
         u = drive - (threshold * z).detach()
         if a is not None:
             a = rho * a + (1 - rho) * z
@@ -40,3 +40,13 @@ def run(scan: Scan) -> LIFOutput:
         torch.stack(membrane) if scan.keep_membrane else None,
         LIFState(u, z, a),
     )
+
+
+def _feedback(z: Tensor, recurrent: Tensor, share: float) -> Tensor:
+    """z @ recurrent.T; the gradient of z is `share` times autograd's, that of the weights is autograd's."""
+    if share == 1:
+        return z @ recurrent.T
+    through_spikes = share * (z @ recurrent.detach().T)
+    return z.detach() @ recurrent.T + (
+        through_spikes - through_spikes.detach()
+    )  # the bracket is 0: it only has a gradient

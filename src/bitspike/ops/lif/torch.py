@@ -19,7 +19,16 @@ from bitspike.ops.saved import saved_tensors
 def run(scan: Scan) -> LIFOutput:
     """Compute Eq. 1-2 as one autograd function."""
     adaptation = (scan.adaptation.rho, scan.adaptation.strength) if scan.adaptation else None
-    form = _Form(scan.steps, scan.static, scan.dtype, scan.slope, scan.surrogate, adaptation, scan.keep_membrane)
+    form = _Form(
+        scan.steps,
+        scan.static,
+        scan.dtype,
+        scan.slope,
+        scan.surrogate,
+        adaptation,
+        scan.keep_membrane,
+        scan.recurrent_grad,
+    )
     u0, z0, a0 = scan.state[:3]
     spikes, membrane, u, z, a = _LIF.apply(
         scan.current, scan.beta, u0, z0, a0, scan.recurrent, scan.theta, scan.center, form
@@ -37,6 +46,7 @@ class _Form(NamedTuple):
     surrogate: Surrogate
     adaptation: tuple[float, float] | None  # rho, strength
     keep_membrane: bool
+    recurrent_grad: float
 
 
 @first_order
@@ -89,6 +99,7 @@ class _LIF(torch.autograd.Function):
         per_step = None if form.static else us.new_empty((form.steps, *u0.shape))
         grad_current, grad_beta = zero.clone(), zero.clone()
         grad_recurrent = None if recurrent is None else torch.zeros_like(recurrent)
+        back = None if recurrent is None else form.recurrent_grad * recurrent
         for t in reversed(range(form.steps)):
             if grad_spikes is not None:
                 gz = gz + grad_spikes[t]
@@ -110,9 +121,9 @@ class _LIF(torch.autograd.Function):
                 ga = (zero if ga is None else ga) - strength * through_spike
                 gz = (1 - rho) * ga
                 ga = rho * ga
-            if recurrent is not None and grad_recurrent is not None:
+            if back is not None and grad_recurrent is not None:
                 grad_recurrent += _outer(g, before_z)
-                gz = gz + g @ recurrent
+                gz = gz + g @ back
             g = beta * g
         return (
             (grad_current if per_step is None else per_step).to(ctx.current_dtype),

@@ -79,6 +79,7 @@ def run(scan: Scan) -> LIFOutput:
         strength,
         scan.adaptation is not None,
         scan.keep_membrane,
+        scan.recurrent_grad,
     )
     inputs = (scan.current, scan.beta, u0, z0, a0, scan.theta, scan.center)
     if scan.recurrent is not None:
@@ -102,6 +103,7 @@ class Form(NamedTuple):
     strength: float
     adaptive: bool
     keep_membrane: bool
+    recurrent_grad: float
 
     @property
     def neurons(self) -> int:

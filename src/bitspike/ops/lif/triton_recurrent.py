@@ -75,7 +75,7 @@ class RecurrentLIF(torch.autograd.Function):
             *rows_of(grad_spikes, form),
             *rows_of(grad_membrane, form),
             *map(plain, grad_last),
-            recurrent.contiguous(),
+            (form.recurrent_grad * recurrent).contiguous(),
             *period_of(beta, form.shape),
             every,
             grad_u0,

@@ -1,6 +1,7 @@
 """Figures of the static table from given trials: spreads, distances, effects of ablations, spikes, curves."""
 
 import json
+import shlex
 import statistics
 from dataclasses import asdict, replace
 
@@ -16,7 +17,7 @@ from bitspike.experiments.reproduce.catalog import TABLES
 from bitspike.experiments.reproduce.tables.effects import effect
 from bitspike.experiments.reproduce.tables.figures import Figures, distance
 from bitspike.experiments.reproduce.tables.markdown import FAR, far, markdown, span
-from bitspike.experiments.reproduce.tables.report import training_seconds
+from bitspike.experiments.reproduce.tables.report import training_seconds, without_folder
 from bitspike.experiments.reproduce.tables.results import Result, Trial
 
 # ---- Figures of a cell
@@ -115,6 +116,46 @@ def test_a_trial_that_broke_off_and_another_epoch_are_named_in_the_table():
     assert "- paper mnist/fixed: seed 3 ended in 'nan'" in text
     assert "- paper mnist/fixed: the last epoch counts" in text
     assert "| - | - | - | - | - | - | - | 1 | 0 | - |" in text
+
+
+CELL = {
+    **dict.fromkeys(("best", "mean", "sigma", "paper", "away", "dead")),
+    "trials": 1,
+    "epochs": [1],
+    "seeds": [0],
+    "endings": ["epochs"],
+    "unlike_preset": [],
+    "accuracy_of": "test set, best epoch by test accuracy",
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "data", "edition", "says"),
+    [
+        ("shd", "SHD regenerated", "regenerated", "All figures of `shd` are on SHD regenerated, not on the published"),
+        ("shd", "SHD", "a copy", "All figures of `shd` are on SHD (a copy), not on the published files."),
+        ("shd", "SHD", "published", None),
+        ("dvs-sign", "DVS sign gestures", "simulated from video", None),  # no other files exist
+    ],
+)
+def test_other_files_than_the_usual_ones_are_named_above_the_table(task, data, edition, says):
+    cell = {**CELL, "data": data, "edition": edition}
+    text = markdown({"cells": {"paper": {task: {"fixed": cell}}}, "ablations": {}})
+    assert ("not on the published" in text) is (says is not None)
+    assert says is None or says in text
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        ("bitspike reproduce temporal --out runs/x --task shd", "bitspike reproduce temporal --task shd"),
+        ("bitspike reproduce temporal --out='my runs'", "bitspike reproduce temporal"),
+        (shlex.join(["bitspike", "train", "--out", "it's here", "--seed", "1"]), "bitspike train --seed 1"),
+        ("bitspike train shd/fixed --output x", "bitspike train shd/fixed --output x"),
+    ],
+)
+def test_a_cells_command_does_not_name_the_folder_that_it_was_made_in(command, left):
+    assert without_folder(command) == left
 
 
 # ---- Spikes

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bitspike.data.catalog import usual_edition
+
 FAR = 2.0  # sigmas: further off asks for an explanation
 HEADING = (
     f"Test accuracy in percent. Sigma is a sample sigma over trials; *away* is (our mean - the paper's) / the paper's "
@@ -23,7 +25,9 @@ DEAD_HEADING = (
     "before the first iteration, on the test set. First epoch: after it, on test samples under `paper`, on validation "
     "samples under `holdout`. Chosen epoch: on the test set. The paper's are read as those of trained networks."
 )
-NOT_AVAILABLE = "not available here (`bitspike data fetch {task} --from DIR`, then the same command, gives its rows)"
+NOT_AVAILABLE = (
+    "not available here (`bitspike data fetch {task} --from DIR` brings it, `--task {task}` trains its rows)"
+)
 
 
 def far(cell: Mapping[str, Any]) -> bool:
@@ -75,13 +79,13 @@ def markdown(summary: Mapping[str, Any]) -> str:
 
 
 def _other_data(tree: Mapping[str, Any]) -> list[str]:
-    """Return a paragraph for each task whose data is not the published files."""
+    """Return a paragraph for each task whose data is not the usual files, those that were published."""
     found = {}
     for _, task, _, cell in rows_of(tree):
-        if cell.get("edition", "published") != "published":
-            found[task] = (
-                f"All figures of `{task}` are on {cell['data']} ({cell['edition']}), not on the published files."
-            )
+        edition = cell.get("edition", "published")
+        if edition not in ("published", usual_edition(task)):
+            which = cell["data"] if edition in cell["data"] else f"{cell['data']} ({edition})"
+            found[task] = f"All figures of `{task}` are on {which}, not on the published files."
     return [line for text in found.values() for line in ("", text)]
 
 
@@ -150,6 +154,7 @@ def remarks(summary: Mapping[str, Any]) -> list[str]:
             for seed, ending in zip(cell["seeds"], cell["endings"], strict=True)
             if ending not in ("epochs", "patience")
         ]
-    missing = [f"{task}: {NOT_AVAILABLE.format(task=task)}" for task in summary.get("not_available", ())]
+    missing = [f"{task} {what}" for task, what in summary.get("stand_ins", {}).items()]
+    missing += [f"{task}: {NOT_AVAILABLE.format(task=task)}" for task in summary.get("not_available", ())]
     missing += [f"{words} ({', '.join(names)})" for words, names in held_out.items()]
     return missing + [f"Not the preset: {how} ({', '.join(cells)})" for how, cells in unlike.items()] + others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -34,7 +35,7 @@ def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str,
     activity = {key: activity_of(each, options) for key, each in results.items() if each.is_variant}
     cells = {key: describe(each, activity.get(key)) for key, each in results.items()}
     for key, each in results.items():
-        if each.is_variant and each.task in table.dead:
+        if table.dead_over_time and each.is_variant:
             cells[key]["dead_neurons"] = dead_neurons(table, each, starts_of(each, options))
     summary: dict[str, Any] = {
         "task": f"{table.about}: test accuracy in percent, over trials",
@@ -47,7 +48,10 @@ def write_report(table: PaperTable, out: Path, options: RunOptions) -> dict[str,
     for key, each in results.items():
         if held := each.trials[0].summary.get("held_out"):
             cells[key]["held_out"] = held
-    if missing := missing_tasks(table, {task for _, task, _ in results}, options.data_root):
+    reported = {task for _, task, _ in results}
+    if instead := {task: what for task, what in table.stand_ins.items() if task in reported}:
+        summary["stand_ins"] = instead
+    if missing := missing_tasks(table, reported, options.data_root):
         summary["not_available"] = missing
     write_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
     write_text(out / "table.md", markdown(summary))
@@ -83,7 +87,7 @@ def describe(result: Result, activity: Activity | None = None) -> dict[str, Any]
         "dead": _by_layer(summaries, "dead"),
         "unlike_preset": distinct(change for each in summaries for change in each["unlike_preset"]),
         "warnings": list(dict.fromkeys(warning for each in summaries for warning in each["warnings"])),
-        "commands": list(dict.fromkeys(each["command"] for each in summaries)),
+        "commands": list(dict.fromkeys(without_folder(each["command"]) for each in summaries)),
         "versions": distinct(each["versions"] for each in summaries),
         "seconds": round(training_seconds(result), 1),
         "activity": _brief(activity) if activity else None,
@@ -98,7 +102,7 @@ def dead_neurons(table: PaperTable, result: Result, starts: Sequence[Start]) -> 
     """
     first = [trial.rows[0]["dead"] for trial in result.trials if trial.rows]
     chosen = [list(each["dead"].values()) for trial in result.trials if (each := trial.summary)["dead"] is not None]
-    paper = table.dead[result.task].get(result.name)
+    paper = table.dead.get(result.task, {}).get(result.name)
     return {
         "paper": None if paper is None else list(paper),
         "start": _mean_percent([each.dead for each in starts]),
@@ -112,17 +116,33 @@ def _mean_percent(shares: Sequence[Sequence[float]]) -> list[float] | None:
     return [100 * statistics.mean(layer) for layer in zip(*shares, strict=True)] if shares else None
 
 
+def without_folder(command: str) -> str:
+    """Return a command without its `--out DIR`: a cell may be moved, and its numbers do not depend on the folder."""
+    return re.sub(r" --out[ =]('[^']*'|\"[^\"]*\"|\S)+", "", command)
+
+
 def curves(result: Result) -> list[dict[str, Any]]:
-    """Return each trial's seed and, by epoch, its accuracies in selection and training (percent) and its loss."""
+    """Return each trial's seed and, by epoch, what was measured in it.
+
+    Accuracies on the samples that choose and on those of training, and shares of dead neurons, are in percent.
+    Thresholds and shares of dead neurons are lists by layer.
+    """
     return [
         {
             "seed": trial.summary["seed"],
             f"{trial.chosen_on}_accuracy": [round(each, 2) for each in trial.accuracies()],
             "train_accuracy": [round(100 * row["train_accuracy"], 2) for row in trial.rows],
             "train_loss": [round(row["train_loss"], 5) for row in trial.rows],
+            "theta": _by_epoch([[round(theta, 4) for theta in row["theta"]] for row in trial.rows]),
+            "dead": _by_epoch([[round(100 * share, 2) for share in row["dead"]] for row in trial.rows]),
         }
         for trial in result.trials
     ]
+
+
+def _by_epoch(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return a list of epochs for each layer, from a list of layers for each epoch."""
+    return [list(layer) for layer in zip(*rows, strict=True)]
 
 
 def _brief(activity: Activity) -> dict[str, Any]:

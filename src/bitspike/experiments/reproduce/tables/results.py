@@ -68,7 +68,7 @@ def read_results(table: PaperTable, out: Path) -> list[Result]:
     """Return all cells in `out` that have a complete trial, in the table's order, also those of earlier commands."""
     found = []
     for protocol in PROTOCOLS:
-        for task in table.tasks:
+        for task in table.known_tasks:
             for name in table.rows:
                 folder = out / protocol / task / name
                 if trials := _read_trials(folder):

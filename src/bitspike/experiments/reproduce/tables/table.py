@@ -16,6 +16,7 @@ Protocol = Literal["paper", "holdout"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "holdout")
 VARIANTS = ("float32", "theta1", "fixed", "annealed")  # the paper's rows: those of presets.py, which needs pydantic
 BEST = "best"  # a row beside the paper's, trained when asked for
+FIXED = "fixed"  # the row whose loss is drawn beside the annealed one's
 BASE = "annealed"  # the row that ablations change
 
 
@@ -35,13 +36,20 @@ class PaperTable:
     name: str
     title: str  # for help: which table it is
     about: str  # for summary.json: which data it is on
-    tasks: tuple[str, ...]  # the presets' tasks, in order
+    tasks: tuple[str, ...]  # the paper's, in order: presets are named by them
+    # Tasks that the paper does not have, trained only when they are named: by task, what it stands in for.
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     ablations: Mapping[str, Ablation] = field(default_factory=dict)
     protocols: tuple[Protocol, ...] = ("paper",)  # that are trained unless others are asked for
     skips_missing: bool = False  # whether a task without data is left out; else the command ends
-    # What the paper says of dead neurons: by task and row, the share of each layer in percent. Where it says something,
-    # the report also has the shares before the first iteration, and fixed thresholds' loss beside the annealed ones'.
+    dead_over_time: bool = False  # whether the report has dead neurons before, early in and after training
+    # What the paper says of dead neurons: by task and row, the share of each layer in percent.
     dead: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+
+    @property
+    def known_tasks(self) -> tuple[str, ...]:
+        """The names of all tasks that may be trained, in order: the paper's, then those that stand in for one."""
+        return (*self.tasks, *self.stand_ins)
 
     @property
     def rows(self) -> tuple[str, ...]:

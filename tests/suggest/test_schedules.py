@@ -11,6 +11,7 @@ from torch import nn
 import bitspike
 from bitspike import Constant, Relax, ThresholdAnnealing, build, suggest_schedules
 from bitspike.suggest import measure_drive, relaxing_rate
+from bitspike.suggest.schedules import suggest_with_drives
 
 CONV = "6Conv3-AP2-8Conv3-8Dense5"  # for 1 x 8 x 8
 
@@ -74,6 +75,52 @@ def test_batch_norm_takes_the_batch_s_statistics(norm):
     assert ten == pytest.approx(one, rel=1e-3)
 
 
+def test_batch_norm_behind_dense_layers_makes_the_drive_independent_of_the_inputs_scale():
+    net, x = build("20-30-4", dense_norm=True, generator=torch.Generator().manual_seed(0)), torch.rand(12, 16, 20)
+    for one, ten in zip(measure_drive(net, x), measure_drive(net, 10 * x), strict=True):
+        assert ten.typical == pytest.approx(one.typical, rel=1e-3)
+
+
+def test_delays_are_soft_as_in_training():
+    net, x = build("20-30-4", delays=6, generator=torch.Generator().manual_seed(0)), torch.rand(12, 16, 20)
+    first = measure_drive(net.eval(), x)[0]
+    soft = copy.deepcopy(net.layers[0]).train()
+    soft.lif.set_theta(1e30, initial=1e30)
+    assert torch.equal(first.peaks, soft(x).membrane.amax(0))
+    sharp = soft.eval()
+    assert not torch.equal(first.peaks, sharp(x).membrane.amax(0))
+
+
+def test_a_readout_that_never_fires_has_a_drive():
+    net, x = build("20-30-4", readout="membrane", generator=torch.Generator().manual_seed(0)), torch.rand(12, 16, 20)
+    *_, last = measure_drive(net, x)
+    assert last.peaks.shape == (16, 4)
+    with torch.no_grad():
+        net.layers[1].synapse.weight.fill_(-1.0)
+        net.layers[1].synapse.bias.zero_()
+    assert len(suggest_schedules(net, x, iterations=10)) == 2
+
+
+@pytest.mark.parametrize("dense_norm", [False, True])
+def test_a_recurrent_layer_is_driven_by_its_feedback_too(dense_norm):
+    """Its drive is the threshold at which half of what is driven fires, with the feedback of these spikes."""
+    generator = torch.Generator().manual_seed(0)
+    net = build("20-60-40-4", recurrent=True, dense_norm=dense_norm, generator=generator)
+    x = torch.rand(15, 16, 20, generator=generator)
+    first, second, _ = measure_drive(net, x)
+    without = build("20-60-40-4", dense_norm=dense_norm)
+    without.load_state_dict(
+        {key: value for key, value in net.state_dict().items() if key != "layers.0.lif.weight"}, strict=False
+    )
+    assert first.typical > measure_drive(without, x)[0].typical
+    for place, theta in ((0, first.typical), (1, second.typical)):
+        ThresholdAnnealing(net, [Constant(first.theta if place else theta), Constant(theta), Constant(1.0)])
+        with torch.no_grad():
+            out = net.run(x)[place]
+        fired, driven = out.spikes.amax(0) > 0, out.membrane.amax(0) > 0
+        assert 0.45 < (fired.sum() / (fired | driven).sum()).item() < 0.55
+
+
 @given(st.integers(0, 50), st.floats(0.1, 0.9))
 def test_a_layer_fires_where_its_peaks_reach_theta(seed, start):
     """What the drive promises is what the network does: the same neurons fire, of each layer, for some sample."""
@@ -109,6 +156,29 @@ def test_the_network_stays_as_it_was(training):
 # ---- Schedules
 
 
+@pytest.mark.parametrize("options", [{}, {"theta_inf": 2.0}, {"start": 0.2, "stop": 0.6}, {"stop": 2.0}])
+def test_a_layer_is_measured_with_those_before_it_at_their_final_thresholds(options):
+    """Not at those that they start from; near the typical peak where the final one is above it."""
+    net, x = conv(), images()
+    schedules = suggest_schedules(net, x, iterations=100, **options)
+    firing = [
+        min(schedule.final, 0.99 * d.typical) for schedule, d in zip(schedules, measure_drive(net, x), strict=True)
+    ]
+    copied = copy.deepcopy(net)
+    ThresholdAnnealing(copied, [Constant(firing[0]), Constant(1e30), Constant(1e30)])
+    with torch.no_grad():
+        peaks = copied.run(x)[1].membrane.amax(0)
+    share = options.get("start", min(options.get("stop", 0.25) / 2, 0.5))
+    assert schedules[1].final == pytest.approx(options.get("theta_inf", options.get("stop", 0.25) * _typical(peaks)))
+    if isinstance(schedules[1], Relax):
+        assert schedules[1].start == pytest.approx(share * _typical(peaks))
+
+
+def _typical(peaks):
+    driven = peaks[peaks > 0].sort().values
+    return driven[len(driven) // 2].item()
+
+
 @given(st.integers(0, 50), st.sampled_from([None, "step", "shared"]))
 def test_every_layer_of_the_suggested_network_fires(seed, norm):
     net, x = conv(seed, norm=norm), images(seed, keep=0.5)
@@ -133,8 +203,8 @@ def test_one_update_does_not_pass_the_typical_peak(seed, iterations, within):
     """The paper's Eq. 7, and never faster than asked for."""
     net, x = conv(seed), images(seed)
     schedules = suggest_schedules(net, x, iterations=iterations, stop=2.0, within=within)
-    for drive, schedule in zip(measure_drive(net, x), schedules, strict=True):
-        assert schedule.start == drive.theta
+    for drive, schedule in zip(measure_drive(net, x, start=0.99), schedules, strict=True):
+        assert schedule.start == 0.5 * drive.typical
         assert schedule.stop == 2 * drive.typical
         assert schedule(1) <= drive.typical * (1 + 1e-9)
         assert schedule.rate <= relaxing_rate(iterations, within)
@@ -148,13 +218,41 @@ def test_the_rate_covers_95_percent_in_time(iterations, within):
 
 def test_a_threshold_below_the_start_needs_no_annealing():
     net, x = conv(), images()
-    drives = measure_drive(net, x)
-    given_ones = [drives[0].theta / 2, drives[1].theta, 1e6]
+    drives = measure_drive(net, x, start=0.0625)  # half of the share that schedules start at
+    given_ones = [drives[0].theta, 0.125 * drives[1].typical, 1e6]
     first, second, third = suggest_schedules(net, x, iterations=100, theta_inf=given_ones)
     assert first == Constant(given_ones[0])
     assert second == Constant(given_ones[1])
     assert isinstance(third, Relax)
     assert third.stop == 1e6
+
+
+def test_a_layer_that_hears_itself_ends_at_its_drive():
+    """At a low threshold its feedback would drown its input; the layer behind it ends as any other."""
+    net, x = build("12-30-4", recurrent=True, generator=torch.Generator().manual_seed(0)), torch.rand(10, 16, 12)
+    (one, first), (other, second) = suggest_with_drives(net, x, 100)
+    assert (first.feedback, second.feedback) == (True, False)
+    assert (one.start, one.stop) == pytest.approx((0.5 * first.typical, 1.0 * first.typical))
+    assert (other.start, other.stop) == pytest.approx((0.125 * second.typical, 0.25 * second.typical))
+
+
+def test_a_recurrent_binary_network_learns_with_the_suggested_thresholds():
+    """Which of two groups of inputs is active."""
+    generator = torch.Generator().manual_seed(0)
+    net = build("12-32-2", recurrent=True, slope=0.5, surrogate_center="current", generator=generator)
+    labels = torch.arange(16) % 2
+    rates = torch.where(labels[:, None] == (torch.arange(12) < 6), 0.3, 0.02)
+    x = (torch.rand(30, 16, 12, generator=generator) < rates).float()
+    annealing = ThresholdAnnealing(net, suggest_schedules(net, x, iterations=25))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(25):
+        loss = bitspike.cross_entropy_loss(net(x).spikes, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        assert all(p.grad.isfinite().all() for p in net.parameters())
+        optimizer.step()
+        annealing.step()
+    assert (net(x).spikes.sum(0).argmax(1) == labels).float().mean() > 0.9
 
 
 def test_it_is_public():
@@ -202,7 +300,8 @@ def test_a_layer_that_is_never_driven_is_named():
         ({"iterations": True}, "iterations"),
         ({"start": 0.0}, "start"),
         ({"start": 2.0, "stop": 3.0}, "start"),
-        ({"stop": 0.5}, "stop"),
+        ({"start": 0.5, "stop": 0.5}, "stop"),
+        ({"stop": -1.0}, "stop"),
         ({"within": 0.0}, "within"),
         ({"theta_inf": [1.0]}, "theta_inf .* 3, but 1"),
         ({"theta_inf": -1.0}, "theta_inf must be a number > 0"),

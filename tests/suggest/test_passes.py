@@ -20,6 +20,7 @@ from bitspike import (
     BinaryLinear,
     Constant,
     LIFOutput,
+    RecurrentLIF,
     Relax,
     ThresholdAnnealing,
     build,
@@ -109,7 +110,8 @@ def test_the_same_blocks_in_a_users_module_are_driven_alike(options: dict[str, A
     assert [drive.layer for drive in drives] == ["b2.lif", "b1.lif", "b0.lif"]  # module order, as schedules go
     assert_same(measure_drive(net, x), drives[::-1])
     annealing = ThresholdAnnealing(own, suggest_schedules(own, x, iterations=100))
-    assert annealing.thresholds() == pytest.approx({drive.layer: drive.theta for drive in drives}, rel=1e-7)
+    expected = {drive.layer: 0.125 * drive.typical for drive in drives}
+    assert annealing.thresholds() == pytest.approx(expected, rel=1e-7)
 
 
 def test_a_built_network_inside_another_is_driven_as_alone() -> None:
@@ -219,31 +221,99 @@ def test_both_modes_of_spikingjelly_are_driven_alike(jelly: ModuleType) -> None:
         assert one.theta == pytest.approx(other.theta)
 
 
-def test_layers_that_feed_back_are_measured_in_the_order_of_their_calls() -> None:
-    class FeedsBack(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.second, self.first = LIF(0.5, 1.0), LIF(0.5, 1.0)
-            self.forth, self.back = BinaryLinear(5, 4), BinaryLinear(4, 5, bias=False)
+class FeedsBack(nn.Module):
+    """Two layers, the second of which feeds back into the first; registered from last to first."""
 
-        def forward(self, x: Tensor) -> None:
-            states: list[Any] = [None, None]
-            fed = torch.zeros(1, x.shape[1], 5)
-            for current in x.split(1):
-                one = self.first(current + fed, states[0])
-                two = self.second(self.forth(one.spikes), states[1])
-                states, fed = [one.state, two.state], self.back(two.spikes)
+    def __init__(self, strength: float) -> None:
+        super().__init__()
+        self.second, self.first = LIF(0.5, 1.0), LIF(0.5, 1.0)
+        self.forth, self.back = BinaryLinear(5, 4), BinaryLinear(4, 5, bias=False)
+        self.strength = strength
 
-    net, x = FeedsBack(), sequence(5)
+    def forward(self, x: Tensor) -> None:
+        states: list[Any] = [None, None]
+        fed = torch.zeros(1, x.shape[1], 5)
+        for current in x.split(1):
+            one = self.first(current + self.strength * fed, states[0])
+            two = self.second(self.forth(one.spikes), states[1])
+            states, fed = [one.state, two.state], self.back(two.spikes)
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0])
+def test_layers_that_feed_back_are_measured_in_the_order_of_their_calls(strength: float) -> None:
+    torch.manual_seed(0)
+    net, x = FeedsBack(strength), sequence(5)
     second, first = measure_drive(net, x)
     assert (second.layer, first.layer) == ("second", "first")
     # a layer behind that is not measured yet is silent, at whatever threshold it is now: nothing comes back
     assert torch.equal(first.peaks, LIF(0.5, 1e30)(x).membrane.amax(0))
+    # the second hears itself through the first: it is measured again, with its feedback
     spikes = LIF(0.5, first.theta)(x).spikes
-    assert torch.equal(second.peaks, LIF(0.5, 1e30)(net.forth(spikes)).membrane.amax(0))
+    without = LIF(0.5, 1e30)(net.forth(spikes)).membrane.amax(0)
+    assert torch.equal(second.peaks, without) == (strength == 0)
 
 
-def test_it_takes_one_pass_a_layer() -> None:
+def share_that_fires(net: nn.Module, x: Tensor, thetas: dict[str, float], name: str) -> float:
+    """Return the share of what is driven in a layer that fires, with these thresholds."""
+    ThresholdAnnealing(net, {layer: Constant(theta) for layer, theta in thetas.items()})
+    with torch.no_grad(), record(net) as layers:
+        net(x)
+    fired, driven = layers[name].spikes.amax(0) > 0, layers[name].membrane.amax(0) > 0
+    return (fired.sum() / (driven | fired).sum()).item()
+
+
+class Loops(nn.Module):
+    """A layer of the user's whose spikes come back through weights outside of the neurons."""
+
+    def __init__(self, neurons: nn.Module) -> None:
+        super().__init__()
+        self.into, self.back, self.lif = nn.Linear(6, 40), BinaryLinear(40, 40, bias=False), neurons
+
+    def forward(self, x: Tensor) -> Tensor:
+        spikes, z = [], torch.zeros(x.shape[1], 40)
+        for step in x:
+            z = self.lif(self.into(step) + 0.2 * self.back(z))
+            spikes.append(z)
+        return torch.stack(spikes)
+
+
+class Recurrent(nn.Module):
+    """snnTorch's own recurrent neurons."""
+
+    def __init__(self, peer: SnnTorch) -> None:
+        super().__init__()
+        self.into = nn.Linear(6, 40)
+        self.lif = peer.snn.RLeaky(0.9, linear_features=40, threshold=1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z, u = self.lif.init_rleaky()
+        spikes = []
+        for step in x:
+            z, u = self.lif(self.into(step), z, u)
+            spikes.append(z)
+        return torch.stack(spikes)
+
+
+FEEDBACK: dict[str, Make] = {
+    "snnTorch, own loop": lambda p, j: Loops(p.leaky(0.9, 1.0, 25.0, init_hidden=True)),
+    "snnTorch, RLeaky": lambda p, j: Recurrent(p),
+    "SpikingJelly, own loop": lambda p, j: Loops(j.LIFNode(v_reset=None)),
+    "RecurrentLIF": lambda p, j: nn.Sequential(nn.Linear(6, 40), RecurrentLIF(40, 0.9, 1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", FEEDBACK)
+def test_a_layer_that_hears_itself_is_measured_with_its_feedback(jelly: ModuleType, kind: str) -> None:
+    """Its drive is the threshold at which half of what is driven fires, with the feedback of these spikes."""
+    torch.manual_seed(1)
+    net, x = FEEDBACK[kind](snntorch("1.0.0"), jelly), sequence(6)
+    [drive] = measure_drive(net, x)
+    assert 0.5 < share_that_fires(copy.deepcopy(net), x, {drive.layer: drive.typical / 1.03}, drive.layer) < 0.6
+    assert 0.4 < share_that_fires(copy.deepcopy(net), x, {drive.layer: drive.typical * 1.03}, drive.layer) <= 0.52
+    assert drive.theta == pytest.approx(0.25 * drive.typical)
+
+
+def test_it_takes_one_pass_a_layer_and_one_for_the_last_one_s_feedback() -> None:
     class Counted(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -255,7 +325,7 @@ def test_it_takes_one_pass_a_layer() -> None:
 
     passes: list[int] = []
     measure_drive(Counted(), sequence(6))
-    assert passes == [STEPS] * 3
+    assert passes == [STEPS] * 4
 
 
 # ---- The network stays as it was
@@ -421,7 +491,7 @@ def test_a_batch_may_be_whatever_the_network_takes() -> None:
 
 def test_the_documented_snippet_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("snntorch")
-    page = (Path(__file__).parents[1] / "docs" / "reports" / "annealing.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reports" / "annealing.md").read_text(encoding="utf-8")
     section = page.partition("## On a network of your own")[2]
     snippet = section.partition("```python\n")[2].partition("```")[0]
     names: dict[str, Any] = {}

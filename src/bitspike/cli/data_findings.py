@@ -1,0 +1,25 @@
+"""What `bitspike train` says of the user's own data before the first epoch, where something looks like a mistake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bitspike.data.samples import Dataset
+    from bitspike.experiments.schema import Experiment
+
+MOST_LINES = 4
+TOLD_BY_THE_RUN = ("missing classes", "empty samples")  # and kept in its summary
+
+
+def finding_lines(spec: Experiment, data: Dataset) -> list[str]:
+    """Return a line for each finding, and one that says where there are more."""
+    from bitspike.data.mistakes import findings
+    from bitspike.data.profiles import profile
+    from bitspike.experiments.held_out import splits
+
+    shown = profile(data, {str(name): samples for name, samples in splits(spec, data).items()})
+    found = [str(finding) for finding in findings(shown) if finding.cause not in TOLD_BY_THE_RUN]
+    lines = [f"warning: {each}" for each in found[:MOST_LINES]]
+    more = len(found) - MOST_LINES
+    return lines + ([f"warning: and {more} more; `bitspike data info` shows all"] if more > 0 else [])

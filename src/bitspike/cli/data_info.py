@@ -1,0 +1,193 @@
+"""The command `bitspike data info`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bitspike.cli.console import bars, echo, echo_json, say
+from bitspike.cli.data import sets
+from bitspike.cli.data_table import class_table, figures_table
+from bitspike.cli.options import AsJson
+from bitspike.terminal import draw, screen
+
+if TYPE_CHECKING:
+    from bitspike.data.config import DataConfig
+    from bitspike.data.mistakes import Finding
+    from bitspike.data.profiles import Profile, SplitProfile
+    from bitspike.data.samples import Dataset, Samples
+
+MOST_GROUPS = 40  # that a line names; --json has all
+
+
+@sets.command()
+def info(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME|FILE.toml", help="A dataset (`bitspike data list`), or your own experiment file."),
+    ],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value of the data table, such as bin_ms=2; repeatable."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw a few samples and the figures into this PNG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a dataset; print what is in each split, what is lost in binning, and what looks like a mistake."""
+    from bitspike.data.catalog import CATALOG, drawn_from_seed
+    from bitspike.data.data_tables import is_toml
+    from bitspike.data.datasets import open_dataset
+    from bitspike.data.mistakes import findings
+    from bitspike.data.profiles import profile
+
+    _require_png(out)
+    config = _config(name, set_ or [])
+    began = time.perf_counter()
+    with bars() as begin:
+        data = open_dataset(config, progress=begin)
+    seconds = time.perf_counter() - began
+    splits, refused = _splits(Path(name), config, data) if is_toml(name) else (_given(data), [])
+    shown = profile(data, splits)
+    found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
+    if out is not None:
+        _draw(data, splits, shown, out)
+    entry = next((each for each in CATALOG.values() if each.name == config.name), None)
+    values: dict[str, Any] = {"name": data.name, "title": data.title, "edition": data.edition}
+    if entry is not None:
+        values |= {key: getattr(entry, key) for key in ("what", "licence", "homepage", "citation")}
+    values |= {"classes": data.classes, "shape": list(data.shape), "load_seconds": round(seconds, 3)}
+    if as_json:
+        values |= {split: _as_json(shown, split, samples) for split, samples in splits.items()}
+        values["warnings"] = [asdict(finding) for finding in found]
+        echo_json(values)
+        return
+    _show(values, shown, found)
+    if out is not None:
+        say(f"the figure is in {out}")
+
+
+def _require_png(out: Path | None) -> None:
+    if out is not None and out.suffix.lower() != ".png":
+        raise ValueError(f"--out: the figure is a PNG file, but {out} does not end in .png")
+
+
+def _config(name: str, settings: list[str]) -> DataConfig:
+    """Return the settings of a dataset by its name, or of a TOML file's table [data]."""
+    from bitspike.config import validated
+    from bitspike.data.catalog import CATALOG, lookup
+    from bitspike.data.config import FILES, DataConfig
+    from bitspike.data.data_tables import absolute, is_toml, read_data_config
+    from bitspike.experiments.settings import parse_setting
+
+    options = {key.removeprefix("data."): value for key, value in map(parse_setting, settings)}
+    if is_toml(name):
+        options |= {key: absolute(Path(), options[key], f"--set {key}") for key in FILES if key in options}
+        return read_data_config(Path(name), options, " with --set")
+    lookup(name, CATALOG)
+    if "name" in options:
+        raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
+    return validated(DataConfig, {"name": name, **options}, f"data info {name}")
+
+
+def _given(data: Dataset) -> dict[str, Samples]:
+    """Return the samples of a built-in set by their split."""
+    return {"train": data.train, "test": data.test}
+
+
+def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
+    """Return the splits that training would use; if it could hold none out, the given ones and the reason."""
+    from bitspike.data.mistakes import Finding
+    from bitspike.data.toml import read_toml
+    from bitspike.experiments.held_out import splits
+    from bitspike.experiments.schema import Experiment
+    from bitspike.train.config import TrainConfig
+
+    table = read_toml(path).get("train")
+    protocol = table.get("protocol", "holdout") if isinstance(table, dict) else "holdout"
+    # the rest of the file may not be written yet
+    spec = Experiment.model_construct(data=config, train=TrainConfig.model_construct(protocol=protocol))
+    try:
+        return {str(split): samples for split, samples in splits(spec, data).items()}, []
+    except ValueError as error:
+        evidence, _, remedy = str(error).rpartition("; ")
+        return _given(data), [Finding("no validation samples", "valid", evidence, remedy)]
+
+
+def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Path) -> None:
+    """Draw the figure: one sample of each class, as many as there is room for."""
+    from bitspike.analysis.data_figure import MOST_SAMPLES, DataFigure, SamplePanel, draw_data
+    from bitspike.data.samples import Images
+
+    labels = splits["train"].labels.cpu()
+    first = [(int(label), int((labels == label).nonzero()[0])) for label in labels.unique()[:MOST_SAMPLES]]
+    panels = [SamplePanel(f"class {shown.class_names[label]}", splits["train"][row][0]) for label, row in first]
+    events = {name: split.events for name, split in shown.splits.items() if split.events is not None}
+    figure = DataFigure(
+        f"{data.title}: {len(data.train):,} / {len(data.test):,} samples of {data.shape}",
+        panels,
+        isinstance(splits["train"], Images),
+        shown.class_names,
+        {name: split.by_class for name, split in shown.splits.items()},
+        {name: each.by_step for name, each in events.items()},
+        {name: each.by_channel for name, each in events.items()},
+        events["train"].bin_ms if events else None,
+    )
+    draw_data(figure, out)
+
+
+def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding]) -> None:
+    """Print the figures as text and tables, and a line for each warning."""
+    console = screen()
+    for key, value in values.items():
+        if key != "name":
+            echo(f"{key:<13}{value}")
+    train = shown.splits["train"].events
+    if train is not None:
+        width = "" if train.bin_ms is None else f" of {train.bin_ms:g} ms"
+        echo(f"{'time steps':<13}{train.steps}{width}")
+    for name, split in shown.splits.items():
+        if split.groups is not None:
+            more = ", ..." if len(split.groups) > MOST_GROUPS else ""
+            names = ", ".join(map(str, split.groups[:MOST_GROUPS]))
+            echo(f"{name:<13}{shown.group_names or 'groups'} [{names}{more}]")
+    echo("")
+    if any(sum(split.by_class) for split in shown.splits.values()):  # or labels are times
+        draw(class_table(shown), console)
+        echo("")
+    draw(figures_table(shown), console)
+    for finding in found:
+        echo(f"warning: {finding}")
+
+
+def _as_json(shown: Profile, split: str, samples: Samples) -> dict[str, Any]:
+    """Return a split's figures as JSON holds them; those of single steps and channels only where they are few."""
+    each: SplitProfile = shown.splits[split]
+    values: dict[str, Any] = {"samples": each.samples, "steps": samples.steps, **samples.figures()}
+    values["by_class"] = dict(zip(shown.class_names, each.by_class, strict=True))
+    values["majority_class"], values["majority_share"] = shown.class_names[each.majority[0]], each.majority[1]
+    values |= {"empty_samples": each.empty, "also_training_samples": each.repeated}
+    if each.groups is not None:
+        values[shown.group_names or "groups"] = list(each.groups)
+    if each.images is not None:
+        values["pixels"] = asdict(each.images)
+    if (events := each.events) is not None:
+        channel, share = events.busiest
+        values["events"] = {
+            "a_sample": asdict(events.per_sample),
+            "a_step": events.by_step.tolist(),
+            "a_channel": asdict(events.per_channel),
+            "channels_without_events": events.silent_channels,
+            "busiest_channel": {"channel": channel, "share": share},
+            "steps_used": asdict(events.steps_used),
+            "steps_until_95_percent": events.over_at,
+            "lost": None if events.lost is None else dict(events.lost),
+            "samples_that_lose_their_end": events.longer,
+            "bin_ms": events.bin_ms,
+            "duration_ms": None if events.duration_ms is None else asdict(events.duration_ms),
+        }
+    return values

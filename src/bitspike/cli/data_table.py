@@ -1,0 +1,82 @@
+"""The tables of `bitspike data info`: samples of each class, and the figures of every split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bitspike.terminal import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bitspike.data.profiles import EventProfile, ImageProfile, Profile, SplitProfile, Spread
+
+MOST_CLASSES = 40  # rows; --json has all
+
+
+def class_table(shown: Profile) -> Table:
+    """Return the number of samples of each class in each split, and the share of the largest class."""
+    made = table(words=["class"], numbers=list(shown.splits))
+    for at, name in enumerate(shown.class_names[:MOST_CLASSES]):
+        made.add_row(name, *(f"{split.by_class[at]:,}" for split in shown.splits.values()))
+    if (more := len(shown.class_names) - MOST_CLASSES) > 0:
+        rest = (f"{sum(split.by_class[MOST_CLASSES:]):,}" for split in shown.splits.values())
+        made.add_row(f"{more} more", *rest)
+    made.add_row("all", *(f"{split.samples:,}" for split in shown.splits.values()))
+    majority = [split.majority for split in shown.splits.values()]
+    made.add_row("largest class", *(f"{shown.class_names[label]}: {share:.1%}" for label, share in majority))
+    return made
+
+
+def figures_table(shown: Profile) -> Table:
+    """Return the figures of events or images, a column for each split."""
+    made = table(words=["median (5..95 %)"], numbers=list(shown.splits))
+    for title, cell in _ROWS:
+        cells = [cell(split) for split in shown.splits.values()]
+        if any(cells):
+            made.add_row(title, *cells)
+    return made
+
+
+def _of_events(cell: Callable[[EventProfile], str]) -> Callable[[SplitProfile], str]:
+    return lambda split: "" if split.events is None else cell(split.events)
+
+
+def _of_images(cell: Callable[[ImageProfile], str]) -> Callable[[SplitProfile], str]:
+    return lambda split: "" if split.images is None else cell(split.images)
+
+
+def _lost(reason: str) -> Callable[[SplitProfile], str]:
+    return _of_events(lambda events: "" if events.lost is None else f"{events.lost[reason]:.2%}")
+
+
+def _spread(value: Spread | None) -> str:
+    return "" if value is None else f"{_short(value.median)} ({_short(value.low)}..{_short(value.high)})"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.2g}"
+
+
+_ROWS: tuple[tuple[str, Callable[[SplitProfile], str]], ...] = (
+    ("groups", lambda split: "" if split.groups is None else f"{len(split.groups):,}"),
+    ("events a sample", _of_events(lambda events: _spread(events.per_sample))),
+    ("events a step", _of_events(lambda events: _spread(events.per_step))),
+    ("events a channel", _of_events(lambda events: _spread(events.per_channel))),
+    ("silent channels", _of_events(lambda events: f"{events.silent_channels:.1%}")),
+    ("busiest channel", _of_events(lambda events: f"{events.busiest[1]:.1%}")),
+    ("largest count", _of_events(lambda events: f"{events.largest_count}")),
+    ("steps with events", _of_events(lambda events: _spread(events.steps_used))),
+    ("95 % come by step", _of_events(lambda events: f"{events.over_at:,}")),
+    ("duration, ms", _of_events(lambda events: _spread(events.duration_ms))),
+    ("longer than bins", _of_events(lambda e: "" if e.longer is None else f"{e.longer:.1%}")),
+    ("lost before bins", _lost("before")),
+    ("lost after bins", _lost("after")),
+    ("lost at the border", _lost("outside")),
+    ("lost by clipping", _lost("clipped")),
+    ("pixels", _of_images(lambda images: f"{images.dtype}, {images.low:g} to {images.high:g}")),
+    ("mean pixel", _of_images(lambda images: f"{images.mean:.3g}")),
+    ("empty samples", lambda split: f"{split.empty:,}"),
+    ("also in training", lambda split: f"{split.repeated:,}" if split.repeated else ""),
+)

@@ -1,0 +1,232 @@
+"""Samples from a data set of PyTorch's kind, such as one of tonic's: pairs of events or frames and a label."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from bitspike.data.binning import MOST_COUNT, Binning, bin_events
+from bitspike.data.events import Events
+from bitspike.data.progress import Progress, silent
+from bitspike.data.samples import Frames, frames
+
+if TYPE_CHECKING:
+    pass
+
+MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def from_torch(
+    dataset: Any,
+    *,
+    bin_ms: float | None = None,
+    steps: int | None = None,
+    time_unit: Literal["s", "ms", "us"] = "us",
+    time_origin: Literal["first", "zero"] = "first",
+    sensor: tuple[int, ...] | None = None,
+    downsample: int = 1,
+    polarity: bool | None = None,
+    clip: int | None = None,
+    duration_ms: float | None = None,
+    groups: Sequence[int] | None = None,
+    progress: Progress | None = None,
+) -> Frames:
+    """Return the samples of a PyTorch data set of (events, label) or (frames, label), ready for training.
+
+    All samples are read once. Events are structured NumPy arrays with the fields t and x, perhaps y and p, in any
+    order, as tonic has them. They are binned, and so need `bin_ms` and `steps`. Other options are those of an
+    experiment's [data] table. Where `sensor`, (height, width) or (units,), or `polarity` is not given, tonic's
+    `sensor_size` says it, else the largest coordinates do. Frames are arrays or tensors `[T, ...]` of whole numbers 0
+    to 255. Shorter ones are filled up with silence to `steps` (default: the longest), longer ones are cut. `groups`
+    says which samples belong together: one whole number a sample.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bitspike
+        >>> kind = [("t", "i8"), ("x", "i2"), ("p", "?")]  # as in tonic: t in microseconds
+        >>> recordings = [(np.array([(0, 3, 1), (2500, 0, 1)], dtype=kind), 1)] * 4
+        >>> samples = bitspike.data.from_torch(recordings, bin_ms=1, steps=5, sensor=(4,), polarity=False)
+        >>> x, label = samples[0]
+        >>> x.nonzero().tolist(), label  # step and channel of each event
+        ([[0, 3], [2, 0]], 1)
+    """
+    pairs = list(_pairs(dataset, progress or silent))
+    labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
+    of_sample = _groups(groups, len(pairs))
+    if _is_events(pairs[0][0]):
+        if bin_ms is None or steps is None:
+            raise ValueError("from_torch: events need bin_ms, the width of a time bin, and steps, how many there are")
+        size = _sensor_size(dataset)
+        binning = Binning(
+            bin_us=round(bin_ms * 1000),
+            steps=steps,
+            downsample=downsample,
+            polarity=(size is None or size[2] > 1) if polarity is None else polarity,
+            clip=clip,
+            duration_us=None if duration_ms is None else round(duration_ms * 1000),
+        )
+        events = _joined([values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size)
+        return bin_events(_from_first(events) if time_origin == "first" else events, binning)
+    given = {"bin_ms": bin_ms, "sensor": sensor, "polarity": polarity, "clip": clip, "duration_ms": duration_ms}
+    if wrong := [name for name, value in given.items() if value is not None] or ["downsample"] * (downsample > 1):
+        raise ValueError(f"from_torch: {wrong[0]} is for events, but these samples are frames; leave it out")
+    return _from_frames([values for values, _ in pairs], labels, of_sample, steps)
+
+
+def _pairs(dataset: Any, progress: Progress) -> Iterator[tuple[Any, int]]:
+    """Yield (events or frames, label) of each sample; raise unless the data set has a length and such pairs."""
+    try:
+        count = len(dataset)
+    except TypeError:
+        raise TypeError(
+            f"from_torch: the data set must have a length and samples by number, but {type(dataset).__name__} has "
+            "none; give list(dataset)"
+        ) from None
+    if not count:
+        raise ValueError("from_torch: the data set has no samples")
+    step = progress("reading samples", count)
+    for row in range(count):
+        pair = dataset[row]
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"from_torch: sample {row} must be (events or frames, label), but is {_kind(pair)}")
+        try:
+            label = operator.index(pair[1].item() if hasattr(pair[1], "item") else pair[1])
+        except (TypeError, ValueError, RuntimeError):  # several numbers
+            label = -1
+        if label < 0:
+            raise ValueError(
+                f"from_torch: the label of sample {row} must be a whole number from 0 on, but is {pair[1]!r:.60}; a "
+                "target_transform can number labels"
+            )
+        yield pair[0], label
+        step()
+
+
+def _kind(value: object) -> str:
+    return f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
+
+
+def _groups(groups: Sequence[int] | None, samples: int) -> Tensor | None:
+    if groups is None:
+        return None
+    found = torch.as_tensor(groups, dtype=torch.int64, device="cpu")
+    if found.shape != (samples,):
+        raise ValueError(f"from_torch: groups must be one number a sample, {samples}, but are {list(found.shape)}")
+    return found
+
+
+# ---- Events
+
+
+def _is_events(values: object) -> bool:
+    return getattr(getattr(values, "dtype", None), "names", None) is not None
+
+
+def _sensor_size(dataset: Any) -> tuple[int, int, int] | None:
+    """Return tonic's (width, height, polarities) of a data set, or of the one that a Subset is of; None if unknown."""
+    while not hasattr(dataset, "sensor_size") and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    size = getattr(dataset, "sensor_size", None)
+    if not isinstance(size, (tuple, list)) or len(size) != 3 or not all(isinstance(each, int) for each in size):
+        return None
+    return size[0], size[1], size[2]
+
+
+def _joined(
+    parts: Sequence[Any],
+    labels: Tensor,
+    groups: Tensor | None,
+    scale: int,
+    sensor: tuple[int, ...] | None,
+    size: tuple[int, int, int] | None,
+) -> Events:
+    """Return the events of all samples, each in the order of time, in microseconds."""
+    import numpy as np
+
+    names = set(parts[0].dtype.names if _is_events(parts[0]) else ())
+    for row, part in enumerate(parts):
+        if not _is_events(part) or set(part.dtype.names) != names or not {"t", "x"} <= names or part.ndim != 1:
+            held = f"{list(part.shape)} with {', '.join(part.dtype.names)}" if _is_events(part) else type(part).__name__
+            raise ValueError(
+                "from_torch: events must be [E] with the fields t and x, perhaps y and p, the same in all samples, but "
+                f"sample {row} is {held}"
+            )
+    parts = [part[np.argsort(part["t"], kind="stable")] for part in parts]
+    lengths = [len(part) for part in parts]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in ("t", "x", "y", "p") if name in names}
+    if "y" in columns and size is not None and size[1] == 1:
+        del columns["y"]  # a row of units
+    t = np.rint(columns.pop("t") * scale).astype(np.int64)
+    p = columns.pop("p", None)
+    places = {name: values.astype(np.int64) for name, values in columns.items()}
+    if sensor is None and size is not None:
+        sensor = (size[1], size[0]) if "y" in places else (size[0],)
+    if sensor is None:
+        sensor = tuple(int(places[name].max(initial=0)) + 1 for name in ("y", "x") if name in places)
+    if len(sensor) != len(places):
+        wanted = "(height, width)" if "y" in places else "(units,)"
+        raise ValueError(f"from_torch: sensor must be {wanted}, but is {tuple(sensor)}")
+    return Events(
+        t,
+        places["x"],
+        places.get("y"),
+        None if p is None else (p > 0).astype(np.uint8),
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        labels.numpy(),
+        tuple(sensor),
+        None if groups is None else groups.numpy(),
+    )
+
+
+def _from_first(events: Events) -> Events:
+    """Return the events with the time of each sample counted from its first event."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    lengths = np.diff(events.offsets)
+    starts = np.minimum(events.offsets[:-1], max(len(events.t) - 1, 0))
+    first = events.t[starts] if len(events.t) else np.zeros(len(lengths), np.int64)
+    return replace(events, t=events.t - np.repeat(first, lengths))
+
+
+# ---- Frames
+
+
+def _from_frames(parts: Sequence[Any], labels: Tensor, groups: Tensor | None, steps: int | None) -> Frames:
+    """Return frames `[T, ...]` of all samples; those with fewer steps end in silence."""
+    whole = [_whole(part, row) for row, part in enumerate(parts)]
+    shapes = {tuple(part.shape[1:]) for part in whole}
+    if len(shapes) > 1:
+        raise ValueError(f"from_torch: frames must have one shape beside time, but have {sorted(shapes)[:4]}")
+    shape = shapes.pop()
+    cut = [part[:steps].flatten() for part in whole]
+    index = [part.nonzero().flatten() for part in cut]
+    lengths = torch.tensor([len(each) for each in index], device="cpu")
+    count = torch.cat([part[at] for part, at in zip(cut, index, strict=True)])
+    longest = steps or max(len(part) for part in whole)
+    return frames(torch.cat(index).int(), count, lengths, labels, longest, shape, groups=groups)
+
+
+def _whole(values: Any, row: int) -> Tensor:
+    """Return one sample's frames as bytes; raise unless they are whole numbers 0 to 255."""
+    counts = torch.as_tensor(values).cpu()
+    if counts.ndim < 2 or not counts.numel():
+        raise ValueError(
+            f"from_torch: sample {row} must be frames [T, ...] or structured events, but is {list(counts.shape)}"
+        )
+    if counts.is_floating_point() and not bool((counts == counts.round()).all()):
+        raise ValueError(
+            f"from_torch: frames must be whole numbers 0 to {MOST_COUNT}, but sample {row} has fractions; images are "
+            "bitspike.data.Images(values, labels)"
+        )
+    if counts.min() < 0 or counts.max() > MOST_COUNT:
+        low, high = counts.min().item(), counts.max().item()
+        raise ValueError(
+            f"from_torch: frames must be whole numbers 0 to {MOST_COUNT}, but sample {row} goes over {low:g}..{high:g}"
+        )
+    return counts.to(torch.uint8)

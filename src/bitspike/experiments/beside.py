@@ -1,0 +1,34 @@
+"""What stands beside a run's accuracy: the baselines of its data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from bitspike.analysis.baselines import FITS, Baselines, baselines
+from bitspike.data.catalog import labels_are_times
+from bitspike.data.samples import Samples
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.schema import Experiment
+from bitspike.files import write_text
+from bitspike.train.run_folder import RunFolder
+
+
+def require_classes(spec: Experiment) -> None:
+    """Raise an error if the labels of the experiment's data are times: then there is nothing to classify."""
+    if labels_are_times(spec.data.name):
+        raise ValueError(f"--baselines: they classify, but a label of {spec.data.name} is a time; leave it out")
+
+
+def run_baselines(spec: Experiment, train: Samples, judged: Samples, options: RunOptions) -> Baselines:
+    """Return the baselines of the samples `judged`, learnt from the run's training samples, on the run's device."""
+    require_classes(spec)
+    tick = options.progress("logistic regression", FITS)
+    return baselines(train.to(options.device), judged.to(options.device), on_fit=tick)
+
+
+def write_baselines(found: Baselines, train: Samples, test: Samples, out: Path) -> None:
+    """Write baselines.json, those of the test samples, into the folder of a run or of trials."""
+    values = {"split": "test", **asdict(found), "samples": {"train": len(train), "test": len(test)}}
+    write_text(RunFolder(out).baselines, json.dumps(values, indent=2) + "\n")

@@ -1,0 +1,123 @@
+"""`bitspike data info FILE.toml`: every split, the mistakes in it, and a picture."""
+
+import json
+
+import numpy as np
+import pytest
+
+from helpers.own_images import write_experiment
+
+NET = '[net]\nnotation = "6Dense8Dense2"\nbeta = 0.9\nslope = 1.0\ntheta = 1.0\n[train]\nlr = 1e-3\nepochs = 1\n'
+
+
+def recordings(path, seed=0, samples=40, scale=1, groups=None, labels=None):
+    """Events of six channels in 20 ms, 60 a sample."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.integers(0, 20_000, (samples, 60)), axis=1) * scale
+    labels = np.arange(samples) % 2 if labels is None else labels
+    more = {} if groups is None else {"groups": groups}
+    x = rng.integers(0, 6, samples * 60)
+    np.savez(path, t=t.ravel(), x=x, offsets=np.arange(samples + 1) * 60, labels=labels, **more)
+
+
+@pytest.fixture
+def own(workplace):
+    recordings(workplace / "mine.npz", labels=np.array(["left", "right"])[np.arange(40) % 2])
+    (workplace / "mine.toml").write_text(
+        '[data]\nfile = "mine.npz"\ntime_unit = "us"\nbin_ms = 1\nsteps = 20\nsensor = [6]\n'
+    )
+    return workplace
+
+
+def test_every_split_is_told(own, cli):
+    status, out, err = cli("data", "info", "mine.toml", "--json")
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    assert (told["title"], told["classes"], told["shape"], told["warnings"]) == ("mine.npz", 2, [6], [])
+    assert [told[split]["samples"] for split in ("train", "valid", "test")] == [28, 4, 8]  # as training holds out
+    assert told["train"]["by_class"] == {"left": 14, "right": 14}
+    assert (told["train"]["majority_class"], told["train"]["majority_share"]) == ("left", 0.5)
+    events = told["test"]["events"]
+    assert events["a_sample"] == {"median": 60, "low": 60, "high": 60}
+    assert (len(events["a_step"]), sum(events["a_step"])) == (20, pytest.approx(60))
+    assert events["lost"] == {"before": 0, "after": 0, "outside": 0, "clipped": 0}
+    assert 17 < events["duration_ms"]["low"] <= events["duration_ms"]["high"] < 20
+    assert events["bin_ms"] == 1
+
+
+def test_in_words(own, cli):
+    status, out, _ = cli("data", "info", "mine.toml")
+    assert status == 0
+    lines = {line.split("  ")[0]: line.split() for line in out.splitlines()}
+    assert lines["time steps"] == ["time", "steps", "20", "of", "1", "ms"]
+    assert lines["left"] == ["left", "14", "2", "4"]
+    assert lines["events a sample"][3:] == ["60", "(60..60)"] * 3
+    assert lines["lost after bins"][3:] == ["0.00%"] * 3
+    assert lines["empty samples"][2:] == ["0"] * 3
+    assert "warning" not in out
+
+
+def test_settings_are_of_the_data_table(own, cli):
+    recordings(own / "other.npz", seed=1, samples=10)
+    told = json.loads(
+        cli("data", "info", "mine.toml", "--set", "data.steps=15", "--set", "file=other.npz", "--json")[1]
+    )
+    assert (told["title"], told["train"]["steps"]) == ("other.npz", 15)
+    status, _, err = cli("data", "info", "mine.toml", "--set", "bin_mss=2")
+    assert status == 1
+    assert err == "bitspike: mine.toml with --set: [data]: no field is named 'bin_mss'; did you mean 'bin_ms'?\n"
+
+
+def test_mistakes_are_told(own, cli):
+    status, out, _ = cli("data", "info", "mine.toml", "--set", "time_unit=s")
+    assert status == 0
+    assert "% of the training events come after the last bin (the median sample lasts" in out
+    found = json.loads(cli("data", "info", "mine.toml", "--set", "bin_ms=100", "--json")[1])["warnings"]
+    assert [each["cause"] for each in found] == ["time too short"]
+    assert set(found[0]) == {"cause", "where", "evidence", "remedy"}
+
+
+def test_where_no_samples_can_be_held_out_the_rest_is_told(own, cli):
+    recordings(own / "mine.npz", samples=6, groups=np.array([0, 0, 0, 0, 1, 1]))
+    status, out, _ = cli("data", "info", "mine.toml")
+    assert status == 0
+    assert "warning: train.protocol = 'holdout' needs two groups to hold one out" in out
+    assert "train        groups [0]" in out
+    (told,) = json.loads(cli("data", "info", "mine.toml", "--json")[1])["warnings"]
+    assert (told["cause"], told["where"]) == ("no validation samples", "valid")
+    assert told["remedy"] == "use train.protocol = 'paper'"
+    (own / "mine.toml").write_text((own / "mine.toml").read_text() + '[train]\nprotocol = "paper"\n')
+    told = json.loads(cli("data", "info", "mine.toml", "--json")[1])
+    assert "valid" not in told
+    assert told["warnings"] == []
+
+
+def test_a_picture_is_drawn(own, cli):
+    status, _, err = cli("data", "info", "mine.toml", "--out", "mine.png")
+    assert (status, err) == (0, "the figure is in mine.png\n")
+    assert (own / "mine.png").read_bytes().startswith(b"\x89PNG")
+    status, _, err = cli("data", "info", "mine.toml", "--out", "mine.jpg")
+    assert status == 1
+    assert err == "bitspike: --out: the figure is a PNG file, but mine.jpg does not end in .png\n"
+
+
+def test_images_are_told(workplace, cli):
+    toml = write_experiment(workplace)
+    status, out, _ = cli("data", "info", str(toml), "--out", "images.png")
+    assert status == 0
+    assert "pixels" in out
+    told = json.loads(cli("data", "info", str(toml), "--json")[1])
+    assert told["train"]["pixels"]["dtype"] in ("uint8", "float32")
+    assert (workplace / "images.png").is_file()
+
+
+def test_training_says_once_what_looks_like_a_mistake(own, cli):
+    recordings(own / "late.npz", seed=1, scale=1000)
+    (own / "mine.toml").write_text(
+        '[data]\nfile = "mine.npz"\ntest_file = "late.npz"\ntime_unit = "us"\nbin_ms = 1\nsteps = 20\nsensor = [6]\n'
+        + NET
+    )
+    recordings(own / "mine.npz")
+    status, _, err = cli("train", "mine.toml", "--out", "run", "--trials", "2")
+    assert status == 0
+    assert err.count("of the test events are in no bin, but only 0.0% of the training events") == 1

@@ -1,0 +1,255 @@
+"""Each mistake in data is found from its threshold on, and not below it; good data gives no finding."""
+
+import numpy as np
+import pytest
+import torch
+
+from bitspike.data import Dataset, Images, findings, mistakes, profile
+from bitspike.data.binning import Binning, bin_events
+from bitspike.data.events import Events
+from bitspike.data.samples import frames_from_dense
+
+BINS = Binning(1000, 20)  # 20 ms
+
+
+def recordings(seed=0, samples=40, events=200, units=10, lasting_us=20_000, labels=None, **more):
+    """Samples whose events are spread over time and channels."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.integers(0, lasting_us, (samples, events)), axis=1)
+    t[:, 0] = 0
+    labels = np.arange(samples) % 4 if labels is None else np.asarray(labels)
+    columns = {"t": t.ravel(), "x": rng.integers(0, units, samples * events)} | more
+    offsets = np.arange(samples + 1) * events
+    return Events(columns["t"], columns["x"], None, None, offsets, labels, (units,))
+
+
+def binned(binning=BINS, **more):
+    return bin_events(recordings(**more), binning)
+
+
+def found(train, test=None, **more):
+    test = binned(seed=1) if test is None else test
+    classes = int(torch.cat([train.labels, test.labels]).max()) + 1
+    return findings(profile(Dataset("made", "Made", classes, train, test, **more)))
+
+
+def only(train, test=None, **more):
+    (finding,) = found(train, test, **more)
+    assert str(finding) == f"{finding.evidence}; {finding.remedy}"
+    assert "\n" not in str(finding)
+    return finding.cause, finding.where, str(finding)
+
+
+def test_good_data_gives_no_finding():
+    assert found(binned(), binned(seed=1)) == []
+    images = torch.randint(0, 256, (40, 1, 5, 5), dtype=torch.uint8)
+    labels = torch.arange(20) % 4
+    assert found(Images(images[:20], labels), Images(images[20:], labels)) == []
+
+
+# ---- Time
+
+
+def test_a_unit_of_time_that_is_too_small():
+    train, test = (binned(seed=seed, lasting_us=20) for seed in (0, 1))  # microseconds taken for milliseconds
+    cause, where, line = only(train, test)
+    assert (cause, where) == ("time too short", "train")
+    assert line == (
+        "100.0% of the training events come in the first step of 20 (the median sample lasts 0.019 ms, the 20 bins of "
+        "1 ms last 20 ms); check data.time_unit; if it is right, data.bin_ms = 0.00095 would fit"
+    )
+
+
+def test_events_in_few_of_many_steps_are_too_short_as_well():
+    many = Binning(1000, 100)
+    short = only(binned(many, lasting_us=5_000), binned(many, seed=1, lasting_us=5_000))
+    assert short[0] == "time too short"
+    assert "first 5 steps of 100" in short[2]
+    longer = only(binned(many, lasting_us=12_000), binned(many, seed=1, lasting_us=12_000))
+    assert longer[0] == "unused steps"
+    assert "95% of the training events come in the first 12 of 100 steps; set data.steps to about 12" in longer[2]
+    assert found(binned(many, lasting_us=60_000), binned(many, seed=1, lasting_us=60_000)) == []
+
+
+def test_few_steps_may_hold_all_events_in_the_first():
+    few = Binning(100_000, mistakes.LEAST_STEPS - 1)
+    assert found(binned(few), binned(few, seed=1)) == []
+    enough = Binning(100_000, mistakes.LEAST_STEPS)
+    assert [each.cause for each in found(binned(enough), binned(enough, seed=1))] == ["time too short"]
+
+
+def test_a_unit_of_time_that_is_too_large():
+    cause, where, line = only(*(binned(seed=seed, lasting_us=2_000_000) for seed in (0, 1)))
+    assert (cause, where) == ("time too long", "train")
+    assert line.startswith("98.")
+    assert line.endswith(
+        "of the training events come after the last bin (the median sample lasts 1,994 ms, the 20 bins of 1 ms last "
+        "20 ms); check data.time_unit; if it is right, data.bin_ms = 100 would fit"
+    )
+
+
+def test_samples_longer_than_the_bins():
+    cause, where, line = only(binned(lasting_us=24_000), binned(seed=1, lasting_us=20_000))
+    assert (cause, where) == ("long samples", "train")
+    assert line.startswith("100.0% of the training samples are longer than the 20 bins of 1 ms and lose their end, 1")
+    assert line.endswith("raise data.steps to 24, or data.bin_ms to 1.2")
+    barely = [binned(seed=seed, lasting_us=20_100) for seed in (0, 1)]
+    assert found(*barely) == []
+
+
+def test_a_duration_that_was_asked_for_is_no_mistake():
+    cut = Binning(1000, 20, duration_us=15_000)
+    assert found(binned(cut), binned(cut, seed=1)) == []
+
+
+# ---- Losses
+
+
+def test_a_test_file_that_loses_what_the_training_file_does_not():
+    cause, where, line = only(binned(), binned(seed=1, lasting_us=30_000))
+    assert (cause, where) == ("other losses", "test")
+    assert "% of the test events are in no bin, but only 0.0% of the training events (the median samples last" in line
+    almost = binned(seed=1, lasting_us=20_900)
+    assert almost.left_out < mistakes.OTHER_LOSS
+    assert found(binned(), almost) == []
+    causes = found(binned(), valid=binned(seed=2, lasting_us=30_000))
+    assert ("other losses", "valid") in [(each.cause, each.where) for each in causes]
+    both = found(binned(lasting_us=30_000), binned(seed=1, lasting_us=30_000))
+    assert "other losses" not in [each.cause for each in both]
+
+
+def test_events_before_time_0():
+    t = recordings().t
+    assert found(binned(t=np.where(np.arange(len(t)) < 79, -5, t))) == []  # below 1 % of 8,000
+    cause, where, line = only(binned(t=np.where(np.arange(len(t)) < 80, -5, t)))
+    assert (cause, where) == ("events before", "train")
+    assert line.startswith("1.0% of the training events come before time 0; set data.time_origin")
+
+
+def test_events_in_cells_that_are_not_whole():
+    causes = found(*(binned(Binning(1000, 20, downsample=3), seed=seed, units=10) for seed in (0, 1)))
+    assert [(each.cause, each.where) for each in causes] == [("events outside", "train")]
+    assert "choose a data.downsample that divides" in str(causes[0])
+
+
+def test_events_beyond_the_count():
+    causes = found(*(binned(Binning(1000, 20, clip=1), seed=seed) for seed in (0, 1)))
+    assert [(each.cause, each.where) for each in causes] == [("events clipped", "train")]
+    assert "are more than a bin may count; raise data.clip, or take shorter bins" in str(causes[0])
+
+
+def test_empty_samples():
+    dense = torch.zeros(4, 20, 10, dtype=torch.int64)
+    dense[1:] = torch.randint(0, 2, (3, 20, 10), generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(4)
+    assert only(frames_from_dense(dense, labels)) == (
+        "empty samples",
+        "train",
+        "1 of 4 training samples is empty: no bin holds an event; leave them out of the file, or look at their times",
+    )
+    images = torch.rand(8, 1, 4, 4)
+    images[:3] = 0.5
+    cause, where, line = only(Images(images[4:], labels), Images(images[:4], labels))
+    assert (cause, where) == ("empty samples", "test")
+    assert line.startswith("3 of 4 test samples are blank: all their pixels have one value")
+
+
+# ---- Channels
+
+
+def test_dead_channels():
+    x = recordings().x
+    one = np.where(x == 0, 1, x)
+    cause, where, line = only(binned(x=one))
+    assert (cause, where) == ("dead channels", "train")
+    assert line.startswith(
+        "1 of 10 channels (10.0%) have no event in any training sample (1 of them have events in the test samples)"
+    )
+    fewer = recordings(units=11).x
+    fewer = np.where(fewer == 0, 1, fewer)  # 1 of 11: below 10 %
+    assert found(binned(units=11, x=fewer), binned(seed=1, units=11)) == []
+
+
+@pytest.mark.parametrize(("dead", "expected"), [(7, []), (8, ["dead channels"])])
+def test_a_camera_may_have_dead_pixels_up_to_a_half(dead, expected):
+    def camera(seed):
+        values = torch.randint(0, 2, (8, 20, 1, 4, 4), generator=torch.Generator().manual_seed(seed))
+        values.view(8, 20, 16)[:, :, :dead] = 0
+        return frames_from_dense(values, torch.arange(8) % 4)
+
+    assert [each.cause for each in found(camera(0), camera(1))] == expected
+
+
+@pytest.mark.parametrize(
+    ("units", "share", "expected"),
+    [(6, 0.35, False), (6, 0.45, True), (100, 0.15, False), (100, 0.25, True), (800, 0.04, False), (800, 0.06, True)],
+)
+def test_a_channel_that_dominates(units, share, expected):
+    rng = np.random.default_rng(5)
+    x = np.where(rng.random(16_000) < share, 3, rng.integers(0, units, 16_000))
+    train = binned(events=400, units=units, x=x)
+    causes = found(train, binned(seed=1, units=units, events=400))
+    assert ["dominant channel"] * expected == [each.cause for each in causes]
+    if expected:
+        assert str(causes[0]).startswith("channel 3 has ")
+        assert f"the mean channel {1 / units:.2%}" in str(causes[0])
+
+
+def test_a_channel_of_a_camera_is_named_by_its_place():
+    values = torch.randint(0, 2, (8, 20, 2, 3, 4), generator=torch.Generator().manual_seed(0))
+    values[:, :, 1, 2, 0] = 200
+    labels = torch.arange(8) % 4
+    other = frames_from_dense(torch.randint(0, 2, values.shape, generator=torch.Generator().manual_seed(1)), labels)
+    assert only(frames_from_dense(values, labels), other)[2].startswith("channel (1, 2, 0) has 9")
+
+
+# ---- Classes
+
+
+def test_missing_classes():
+    train, test = np.arange(40) % 4, np.arange(40) % 2
+    cause, where, line = only(binned(labels=train), binned(seed=1, labels=test), class_names=("a", "b", "c", "d"))
+    assert (cause, where) == ("missing classes", "test")
+    assert line == "classes c, d (of 4) have no test sample; the result says nothing about what is missing"
+    cause, where, line = only(binned(labels=np.where(train == 1, 0, train)))
+    assert (cause, where) == ("missing classes", "train")
+    assert line.startswith("class 1 (of 4) has no training sample; a network can't learn")
+    many = only(binned(labels=np.where(train == 3, 30, train)), binned(seed=1, labels=np.where(train == 3, 30, train)))
+    assert many[2].startswith("classes 3, 4, 5, 6, 7, 8, 9, 10 and 19 more (of 31) have no training sample")
+
+
+@pytest.mark.parametrize(("small", "expected"), [(11, []), (10, ["imbalance"])])
+def test_imbalance(small, expected):
+    labels = np.array([0] * 30 + [1] * small)
+    causes = found(binned(samples=len(labels), labels=labels), binned(seed=1, labels=np.arange(40) % 2))
+    assert [each.cause for each in causes] == expected
+    if expected:
+        assert str(causes[0]) == (
+            "75.0% of the training samples are of class 0 (30; class 1 has 10); compare an accuracy with 75.0%, not "
+            'with 50.0%; train.class_weights = "balanced" helps'
+        )
+
+
+def test_one_small_class_of_many_is_no_imbalance():
+    labels = np.array([*range(4)] * 12 + [4])  # the largest has 24 %, even would be 20 %
+    test = binned(seed=1, samples=40, labels=np.arange(40) % 5)
+    assert found(binned(samples=49, labels=labels), test) == []
+
+
+def test_repeated_samples():
+    train = binned()
+    test = train.select(torch.arange(10))
+    assert only(train, test) == (
+        "repeated samples",
+        "test",
+        "10 of 10 test samples are also training samples; leave them out of one of them, or accuracy says too much",
+    )
+
+
+def test_dark_images():
+    bits = torch.randint(0, 2, (20, 1, 5, 5), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    labels = torch.arange(10) % 4
+    cause, _, line = only(Images(bits[:10], labels), Images(bits[10:], labels))
+    assert cause == "dark images"
+    assert "multiply the images by 255" in line
+    assert found(Images(bits[:10].float(), labels), Images(bits[10:].float(), labels)) == []

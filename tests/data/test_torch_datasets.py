@@ -1,0 +1,177 @@
+"""Data sets of PyTorch's kind become samples: events as tonic gives them, and dense frames."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import Dataset, IterableDataset, Subset
+
+from bitspike.data import from_torch
+from bitspike.data.binning import Binning, bin_events
+from bitspike.data.events import Events
+
+TONIC = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", bool)])
+
+
+class FakeTonic(Dataset):
+    """Recordings of a camera, in tonic's form: a structured array in any order of fields, and a class."""
+
+    sensor_size = (6, 5, 2)  # width, height, polarities
+
+    def __init__(self, samples=8, dtype=TONIC, order=None, shift=0):
+        rng = np.random.default_rng(0)
+        self.columns, self.samples = [], []
+        for row in range(samples):
+            count = int(rng.integers(0, 40)) if row else 0
+            t = np.sort(rng.integers(0, 9_000, count)) + shift
+            t[:1] = shift
+            columns = {"t": t, "x": rng.integers(0, 6, count), "y": rng.integers(0, 5, count)}
+            columns["p"] = rng.integers(0, 2, count)
+            events = np.zeros(count, dtype=dtype)
+            for name in dtype.names:
+                events[name] = columns[name]
+            self.columns.append(columns)
+            self.samples.append((events[rng.permutation(count)] if order == "mixed" else events, row % 3))
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, row):
+        return self.samples[row]
+
+
+def expected(dataset, binning, names=("t", "x", "y", "p"), sensor=(5, 6)):
+    lengths = [len(each["t"]) for each in dataset.columns]
+    columns = {name: np.concatenate([each[name] for each in dataset.columns]) for name in names}
+    labels = np.array([label for _, label in dataset.samples])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    t = columns["t"] - np.repeat([each["t"][0] if len(each["t"]) else 0 for each in dataset.columns], lengths)
+    events = Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor)
+    return bin_events(events, binning)
+
+
+def same(one, other):
+    rows = torch.arange(len(one))
+    return torch.equal(one.batch(rows)[0], other.batch(rows)[0]) and torch.equal(one.labels, other.labels)
+
+
+@pytest.mark.parametrize("shift", [0, 7_000])
+@pytest.mark.parametrize("order", [None, "mixed"])
+@pytest.mark.parametrize("fields", [("x", "y", "t", "p"), ("t", "p", "y", "x")])
+def test_events_as_tonic_gives_them(fields, order, shift):
+    dtype = np.dtype([(name, TONIC[name]) for name in fields])
+    dataset = FakeTonic(dtype=dtype, order=order, shift=shift)
+    samples = from_torch(dataset, bin_ms=1, steps=8)
+    assert (samples.steps, samples.shape) == (8, (2, 5, 6))
+    assert same(samples, expected(dataset, Binning(1000, 8)))
+    assert samples.tally.shares() == expected(dataset, Binning(1000, 8)).tally.shares()
+    assert samples.left_out > 0
+
+
+def test_options_are_those_of_data():
+    dataset = FakeTonic()
+    options = {"downsample": 2, "polarity": False, "clip": 1}
+    given = from_torch(dataset, bin_ms=2, steps=3, duration_ms=5, **options)
+    assert same(given, expected(dataset, Binning(2000, 3, duration_us=5000, **options)))
+
+
+def test_time_may_begin_at_zero():
+    events = np.array([(1, 2, 5_000, 1)], dtype=TONIC)
+    first = from_torch([(events, 0)], bin_ms=1, steps=8, sensor=(5, 6))
+    zero = from_torch([(events, 0)], bin_ms=1, steps=8, sensor=(5, 6), time_origin="zero")
+    assert (first[0][0].nonzero()[0, 0], zero[0][0].nonzero()[0, 0]) == (0, 5)
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("s", 1e-6), ("ms", 1e-3), ("us", 1)])
+def test_units_of_time(unit, scale):
+    dtype = np.dtype([("t", np.float64), ("x", np.int16)])
+    events = np.array([(0, 0), (2_500 * scale, 1), (7_000 * scale, 2)], dtype=dtype)
+    samples = from_torch([(events, 0)], bin_ms=1, steps=8, time_unit=unit)
+    assert samples[0][0].nonzero().tolist() == [[0, 0], [2, 1], [7, 2]]
+
+
+def test_a_row_of_units_has_no_second_polarity():
+    dtype = np.dtype([("t", np.int64), ("x", np.int16), ("p", np.int8)])
+    dataset = FakeTonic(dtype=dtype)
+    dataset.sensor_size = (6, 1, 1)  # as tonic's SHD
+    samples = from_torch(dataset, bin_ms=1, steps=8)
+    assert samples.shape == (6,)
+    assert same(samples, expected(dataset, Binning(1000, 8), ("t", "x"), (6,)))
+    camera = FakeTonic()
+    camera.sensor_size = (6, 1, 2)  # y is always 0
+    assert from_torch(camera, bin_ms=1, steps=8).shape == (2, 6)
+
+
+def test_a_part_of_a_data_set_knows_its_sensor():
+    dataset = FakeTonic()
+    part = from_torch(Subset(dataset, [3, 1]), bin_ms=1, steps=8, groups=[7, 9])
+    whole = from_torch(dataset, bin_ms=1, steps=8)
+    assert same(part, whole.select(torch.tensor([3, 1])))
+    assert part.groups.tolist() == [7, 9]
+
+
+def test_the_sensor_is_found_from_the_events():
+    events = np.array([(3, 2, 0, 0), (1, 4, 10, 1)], dtype=TONIC)
+    assert from_torch([(events, 0)], bin_ms=1, steps=2).shape == (2, 5, 4)
+    signed = np.array([(0, 0, -1), (5, 1, 1)], dtype=[("t", "i8"), ("x", "i8"), ("p", "i1")])
+    assert from_torch([(signed, 0)], bin_ms=1, steps=2)[0][0].nonzero().tolist() == [[0, 0, 0], [0, 1, 1]]
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor, lambda x: torch.tensor(x).float()])
+def test_frames_are_filled_up_with_silence(kind):
+    short, long = [[0, 2, 0], [1, 0, 255]], [[1, 0, 0], [0, 0, 0], [0, 3, 0]]
+    pairs = [(kind(short), torch.tensor(1)), (kind(long), np.int64(0)), (kind([[0, 0, 0]]), 2)]
+    samples = from_torch(pairs)
+    assert (samples.steps, samples.shape, samples.labels.tolist()) == (3, (3,), [1, 0, 2])
+    assert samples[0][0].tolist() == [*short, [0, 0, 0]]
+    assert samples[1][0].tolist() == long
+    assert samples[2][0].sum() == 0
+    cut = from_torch(pairs, steps=2)
+    assert (cut.steps, cut[1][0].tolist()) == (2, long[:2])
+    assert from_torch(pairs, steps=5)[0][0].tolist() == [*short, *[[0, 0, 0]] * 3]
+
+
+def test_reading_is_told():
+    stages = []
+
+    def progress(stage, steps):
+        stages.append((stage, steps))
+        return lambda: stages.append(1)
+
+    from_torch([([[1]], 0)] * 3, progress=progress)
+    assert stages == [("reading samples", 3), 1, 1, 1]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield torch.ones(2, 2), 0
+
+
+EVENTS = np.zeros(2, TONIC)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options", "says"),
+    [
+        (Stream(), {}, r"must have a length and samples by number, but Stream has none; give list\(dataset\)"),
+        ([], {}, "the data set has no samples"),
+        ([torch.ones(2, 2)], {}, r"sample 0 must be \(events or frames, label\), but is Tensor"),
+        ([(torch.ones(2, 2), 0, 1)], {}, "but is 3 values"),
+        ([(torch.ones(2, 2), "dog")], {}, "label of sample 0 must be a whole number from 0 on, but is 'dog'"),
+        ([(torch.ones(2, 2), -1)], {}, "must be a whole number from 0 on, but is -1"),
+        ([(torch.ones(2, 2), torch.ones(3))], {}, "must be a whole number from 0 on"),
+        ([(torch.ones(2, 2), 0)], {"groups": [1, 2]}, r"groups must be one number a sample, 1, but are \[2\]"),
+        ([(torch.ones(2, 2), 0)], {"bin_ms": 1}, "bin_ms is for events, but these samples are frames"),
+        ([(torch.ones(2, 2), 0)], {"downsample": 2}, "downsample is for events"),
+        ([(torch.ones(2), 0)], {}, r"sample 0 must be frames \[T, ...\] or structured events, but is \[2\]"),
+        ([(torch.rand(2, 2), 0)], {}, "but sample 0 has fractions; images are"),
+        ([(torch.full((2, 2), 256), 0)], {}, r"0 to 255, but sample 0 goes over 256\.\.256"),
+        ([(torch.ones(2, 2), 0), (torch.ones(2, 3), 0)], {}, r"one shape beside time, but have \[\(2,\), \(3,\)\]"),
+        ([(EVENTS, 0)], {"steps": 5}, "events need bin_ms, the width of a time bin, and steps"),
+        ([(EVENTS, 0)], {"bin_ms": 1, "steps": 5, "sensor": (4,)}, r"sensor must be \(height, width\), but is \(4,\)"),
+        ([(EVENTS, 0), (EVENTS[["x", "t"]], 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is .* with x, t"),
+        ([(EVENTS, 0), (torch.ones(2, 2), 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is Tensor"),
+    ],
+)
+def test_what_cannot_be_samples_is_refused_in_words(dataset, options, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        from_torch(dataset, **options)
