@@ -183,6 +183,7 @@ def test_a_completed_experiment_is_read_again_as_it_is(read, workplace, monkeypa
         ("[net]\nhidden = []\n", (), "mine.toml: net.hidden: must be a list of widths | is []"),
         ("[net]\nbta = 3\n", (), "mine.toml: no field is named | net.bta | did you mean 'net.beta'"),
         ("", ("base=best",), "--set base=best: base must be one of 'base/sequences', 'base/images', 'none' | 'best'"),
+        ("", ("base=base/images",), "mine.toml: base = 'base/images' is not for own.npz | sequences; use 'base/seq"),
         ("", ("train.lr=none",), "--set train.lr=none: train.lr is missing"),
         ("", ("train.lr=-1",), "--set train.lr=-1: train.lr: must be greater than 0"),
         ("", ("data.file=no.npz",), "no.npz does not exist"),

@@ -94,7 +94,7 @@ def _nearest_round(width: float) -> int:
 def _rounded_up(width: float) -> int:
     """Return the next whole number of microseconds, of two digits that are not 0."""
     unit = 10 ** max(math.floor(math.log10(max(width, 1.0))) - 1, 0)
-    return max(1, math.ceil(width / unit)) * unit
+    return int(max(1, math.ceil(width / unit)) * unit)
 
 
 def _tick(t: NDArray[np.int64]) -> int:

@@ -96,20 +96,23 @@ def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> 
             "and train.lr"
         )
     data = open_dataset(config)
-    base = _base_for(values, data)
+    base = _base_for(values, data, where)
     if "notation" not in _table(values, "net") and hidden is None and base is not None:
         data, config = _small_enough(data, config, base, found)
     found["net"]["notation"] = _notation(values, hidden, data, base)
     if base is not None:
         found = _merged(found, _recipe_for(values, found, data, base))
-    return _merged(found, _without({**values, "net": _without(values.get("net"), "hidden")}, "base"))
+    return _merged(found, _without({**values, "net": _without(_table(values, "net"), "hidden")}, "base"))
 
 
-def _base_for(values: Mapping[str, Any], data: Dataset) -> str | None:
-    """Return the recipe that the values name, or the one for the kind of data; None if they take none."""
+def _base_for(values: Mapping[str, Any], data: Dataset, where: str) -> str | None:
+    """Return the recipe for the kind of data, or None if the values take none; raise if they name another one."""
     if not takes_base(values):
         return None
-    return str(values.get("base") or ("base/images" if data.train.steps is None else "base/sequences"))
+    kind, base = ("images", "base/images") if data.train.steps is None else ("sequences", "base/sequences")
+    if (named := values.get("base", base)) != base:
+        raise ValueError(f"{where}: base = {named!r} is not for {data.title}, which holds {kind}; use {base!r}")
+    return base
 
 
 def _small_enough(data: Dataset, config: DataConfig, base: str, found: Tables) -> tuple[Dataset, DataConfig]:
@@ -157,7 +160,8 @@ def _count_training(values: Mapping[str, Any], data: Dataset) -> int:
     """Return about how many samples train: without those that choose the epoch, where they come from the same file."""
     if _table(values, "train").get("protocol") == "paper" or getattr(data, "valid", None) is not None:
         return len(data.train)
-    share = _table(values, "data").get("validation_share", DataConfig.model_fields["validation_share"].default)
+    usual: float = DataConfig.model_fields["validation_share"].default
+    share: float = _table(values, "data").get("validation_share", usual)
     return max(1, round((1 - share) * len(data.train)))
 
 
@@ -192,9 +196,9 @@ def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return held if isinstance(held, Mapping) else {}
 
 
-def _without(table: Any, key: str) -> Any:
-    """Return a table without one of its keys; anything else as it is."""
-    return {name: value for name, value in table.items() if name != key} if isinstance(table, Mapping) else table
+def _without(table: Mapping[str, Any], key: str) -> Tables:
+    """Return a table without one of its keys."""
+    return {name: value for name, value in table.items() if name != key}
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tables:

@@ -1,0 +1,89 @@
+"""The base recipes: every number has a source, and the rules that make fields from the data are what they say."""
+
+import math
+
+import pytest
+
+from bitspike.config import known_keys
+from bitspike.experiments.recipes import (
+    BASES,
+    Facts,
+    batch_for,
+    decays,
+    downsample_for,
+    lines_about,
+    recipe,
+    recipe_fields,
+    recipe_toml,
+    repeat_for,
+)
+from bitspike.experiments.schema import Experiment
+
+RULES = recipe("base/sequences")["rules"]
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_every_number_has_a_source_and_is_a_field(base):
+    held = recipe(base)
+    fields = {f"{table}.{key}" for table in ("net", "train") for key in held[table]}
+    assert fields <= set(held["sources"])
+    assert set(held["sources"]) <= set(known_keys(Experiment))
+    steps = None if base == "base/images" else 100
+    for samples, layers in ((1800, ["conv", "dense"]), (1800, ["dense", "dense"]), (9, ["dense"])):
+        made = recipe_fields(base, Facts(samples, steps, layers), {})
+        assert {f"{table}.{key}" for table in made for key in made[table]} <= set(held["sources"])
+    assert recipe_toml(base).startswith(f"# {base}: ")
+
+
+@pytest.mark.parametrize("steps", [10, 100, 1000])
+def test_time_constants_are_a_share_of_the_steps(steps):
+    hidden, last = decays(["dense", "dense"], steps, RULES)
+    for decay, share in ((hidden["low"], "fast"), (hidden["high"], "slow"), (last, "last")):
+        assert decay == pytest.approx(math.exp(-1 / (RULES[f"{share}_decay"] * steps)), abs=6e-4)
+    assert decays(["conv", "dense", "dense"], steps, RULES)[0] == pytest.approx(
+        math.exp(-1 / (RULES["conv_decay"] * steps)), abs=6e-4
+    )
+
+
+def test_at_100_steps_they_are_those_of_shd_best():
+    assert decays(["dense"] * 3, 100, RULES) == [{"low": 0.6, "high": 0.97}, {"low": 0.6, "high": 0.97}, 0.95]
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch", "passes"),
+    [(20, 32, 3000), (500, 32, 180), (1800, 32, 60), (2700, 64, 60), (7340, 256, 100), (60_000, 256, 20)],
+)
+def test_iterations_are_about_as_many_whatever_the_number_of_samples(samples, batch, passes):
+    assert batch_for(samples, RULES) == batch
+    assert repeat_for(samples, batch, RULES) * RULES["epochs"] == passes
+    iterations = passes * math.ceil(samples / batch)
+    assert iterations >= 4000 if samples == 60_000 else 2500 <= iterations <= 3600
+
+
+def test_convolutions_take_fewer_iterations():
+    dense, conv = (recipe_fields("base/sequences", Facts(1800, 30, [kind, "dense"]), {}) for kind in ("dense", "conv"))
+    assert (dense["data"]["repeat"], conv["data"]["repeat"]) == (3, 1)
+    assert (dense["net"]["delays"], conv["net"].get("delays")) == (8, None)
+    assert (dense["net"].get("norm"), conv["net"]["norm"]) == (None, "shared")
+
+
+@pytest.mark.parametrize(("steps", "delays"), [(4, 1), (40, 10), (100, 25), (1000, 25)])
+def test_delays_are_a_quarter_of_the_steps_and_25_at_most(steps, delays):
+    assert recipe_fields("base/sequences", Facts(1800, steps, ["dense"] * 2), {})["net"]["delays"] == delays
+
+
+@pytest.mark.parametrize(("side", "factor"), [(8, 1), (36, 1), (37, 2), (72, 2), (73, 4), (346, 16)])
+def test_cameras_are_down_sampled_to_36_pixels(side, factor):
+    assert downsample_for((2, 5, side), RULES) == factor
+    assert downsample_for((1, side, 5), RULES) == factor
+    assert downsample_for((side,), RULES) == 1
+
+
+def test_a_given_batch_decides_the_passes():
+    assert recipe_fields("base/sequences", Facts(1800, 100, ["dense"]), {"train": {"batch": 180}})["data"] == {
+        "repeat": 15
+    }
+
+
+def test_nothing_is_told_of_an_experiment_that_took_nothing():
+    assert lines_about({"net.beta": "table of hyperparameters"}, {}) == []
