@@ -119,9 +119,9 @@ def test_fewer_test_samples_than_processes(home):
     require_same_run(home / "three-few", home / "one-few")
 
 
-@pytest.mark.parametrize("setting", ["train.batch=2", "data.train_limit=3"])
+@pytest.mark.parametrize("setting", ["train.batch=2", "data.train_limit=2"])
 def test_fewer_samples_than_processes_are_refused(home, setting):
-    argv = command(home, f"few-{setting}", "--set", setting)
+    argv = command(home, f"few-{setting}", "--set", setting, "--set", "train.protocol=paper")
     for ended in wait_all(start_ranks(3, argv, home)):
         assert ended.code == 1
         assert "bitspike: train: 3 processes need at least as many samples" in ended.err
