@@ -86,7 +86,8 @@ def lines_about(sources: Mapping[str, str], values: Mapping[str, Any]) -> list[s
     bases = {source.partition(":")[0] for source in sources.values()} & set(BASES)
     for base in sorted(bases):
         data, train = values["data"], values["train"]
-        passes = f"{train['epochs'] * data['repeat']} passes, batch {train['batch']}"
+        number = train["epochs"] * data["repeat"]
+        passes = f"{number} {'pass' if number == 1 else 'passes'}, batch {train['batch']}"
         delays = f", delays up to {steps} steps" if (steps := values["net"]["delays"]) else ""
         lines.append(f"recipe {base}: {passes}{delays} (bitspike preset show {base})")
     return lines
