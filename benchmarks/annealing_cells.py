@@ -205,7 +205,7 @@ def train_cell(cell: Cell, size: Size, device: str) -> dict[str, Any]:
             Trainer(
                 net := build_network(spec, samples.shape),
                 spec.net.schedules(len(net.layers)),
-                make_task(spec, len(net.layers)),
+                make_task(spec, net),
                 samples.train,
                 samples.test,
                 spec.train,

@@ -33,7 +33,7 @@ class OurTraining:
         layers = len(self.net.layers)
         self.annealing = ThresholdAnnealing(self.net, spec.net.schedules(layers))
         self.work = Iteration(
-            self.net, self.annealing, make_task(spec, layers), samples, spec.train,
+            self.net, self.annealing, make_task(spec, self.net), samples, spec.train,
             seed=spec.seed, repeat=1, world=World(), graph=False,
         )  # fmt: skip
         self.work.begin(0, 0, 0)

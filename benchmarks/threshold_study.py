@@ -172,7 +172,7 @@ def train_group(name: str, kind: str, size: Size, device: str, folder: Path) -> 
                         Trainer(
                             built,
                             spec.net.schedules(len(built.layers)),
-                            make_task(spec, len(built.layers)),
+                            make_task(spec, built),
                             data.train,
                             data.test,
                             spec.train,

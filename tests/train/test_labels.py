@@ -118,6 +118,7 @@ def test_weighted_losses_leave_the_fused_kernels_alone(monkeypatch):
     counts, scores = judge_counts(spikes, OWN, 0.8, 0.2, WEIGHTS), judge_scores(spikes.mean(0), OWN, 10.0, 0.1, WEIGHTS)
     monkeypatch.setattr(losses, "fused_on_gpu", lambda device: True)
     monkeypatch.setitem(sys.modules, "bitspike.ops.loss.triton", None)  # importing it raises
+    monkeypatch.delattr("bitspike.ops.loss.triton", raising=False)
     assert judge_counts(spikes, OWN, 0.8, 0.2, WEIGHTS)[0] == counts[0]
     assert judge_scores(spikes.mean(0), OWN, 10.0, 0.1, WEIGHTS)[0] == scores[0]
     with pytest.raises(ImportError):
