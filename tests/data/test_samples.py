@@ -200,3 +200,12 @@ def test_a_limit_by_class_by_hand_and_by_its_seed():
     # 4 samples: 2.8, 1 and 0.2: the rare class has one
     assert labels[limited_by_class(labels, 4, 0)].bincount().tolist() == [2, 1, 1]
     assert not torch.equal(limited_by_class(labels, 14, 0), limited_by_class(labels, 14, 1))
+
+
+def test_the_figures_of_a_split_are_those_of_its_own_samples():
+    counts = torch.zeros(3, 4, 5, dtype=torch.long)
+    counts[0, 0, 0], counts[1, 1, 1:3], counts[2, 2, 2] = 7, 2, 1
+    frames = frames_from_dense(counts, torch.arange(3))
+    found = frames.select(torch.tensor([2, 1])).figures()
+    assert (found["events_per_sample"], found["largest_count"], found["bytes"]) == (2.5, 2, 15)
+    assert frames.select(torch.tensor([], dtype=torch.long)).figures()["largest_count"] == 0

@@ -218,7 +218,7 @@ def test_the_shortest_file_trains_and_evaluates_and_says_what_it_took(workplace,
     status, _, err = cli(*train)
     assert status == 0, err
     assert "95 time bins of 0.2 ms (found: 95 % of the samples end within 19 ms" in err
-    assert "recipe base/sequences: 2 passes, batch 32, delays up to 24 steps (bitspike preset show base/seq" in err
+    assert "recipe base/sequences: 2 passes, 2 an epoch, batch 32, delays up to 24 steps (bitspike preset show b" in err
     assert cli("evaluate", "runs/mine")[0] == 0
     assert cli(*train, "--resume")[0] == 0, "the file is completed alike"
 

@@ -126,11 +126,13 @@ class Frames(Indexed):
 
     def figures(self) -> dict[str, float]:
         """Return figures for `bitspike data info`, other than shapes."""
-        events = float(self.count.sum(dtype=torch.int64)) / max(len(self.starts), 1)
+        # samples of another split may lie between these
+        counts = [self.count[a : a + n] for a, n in zip(self.starts.tolist(), self.lengths.tolist(), strict=True) if n]
+        own = torch.cat(counts) if counts else self.count[:0]
         return {
-            "bytes": self.index.numel() * 5,
-            "events_per_sample": round(events, 1),
-            "largest_count": int(self.count.max()),
+            "bytes": own.numel() * 5,
+            "events_per_sample": round(float(own.sum(dtype=torch.int64)) / max(len(self.starts), 1), 1),
+            "largest_count": int(own.max()) if counts else 0,
             "events_left_out": round(self.left_out, 4),
         }
 

@@ -87,9 +87,11 @@ def lines_about(sources: Mapping[str, str], values: Mapping[str, Any]) -> list[s
     for base in sorted(bases):
         data, train = values["data"], values["train"]
         number = train["epochs"] * data["repeat"]
-        passes = f"{number} {'pass' if number == 1 else 'passes'}, batch {train['batch']}"
+        passes = f"{number} {'pass' if number == 1 else 'passes'}, {data['repeat']} an epoch, batch {train['batch']}"
         delays = f", delays up to {steps} steps" if (steps := values["net"]["delays"]) else ""
-        lines.append(f"recipe {base}: {passes}{delays} (bitspike preset show {base})")
+        summed = sources.get("data.downsample", "").startswith(base) and (data["downsample"] or 1) > 1
+        pixels = f", pixels summed over squares of {data['downsample']}" if summed else ""
+        lines.append(f"recipe {base}: {passes}{delays}{pixels} (bitspike preset show {base})")
     return lines
 
 
