@@ -180,6 +180,15 @@ def test_groups_of_text_are_named_to_be_held_out(workplace):
         splits(other, open_dataset(other.data))
 
 
+def test_many_groups_are_counted(workplace):
+    write_npz(workplace / "own.npz", **images(np.arange(50) % 2, groups=np.arange(50) // 2))
+    write_npz(workplace / "test.npz", **images(np.arange(4) % 2))
+    held = list(range(23))
+    spec = spec_of(workplace, f'file = "own.npz"\ntest_file = "test.npz"\nvalidation_groups = {held}')
+    named = ", ".join(map(str, held[:20]))
+    assert held_out_in_words(spec, open_dataset(spec.data)) == f"groups {named} and 3 more (46 of 50 samples)"
+
+
 def test_groups_of_both_files_are_told(workplace):
     write_npz(workplace / "a.npz", **images(np.arange(24) % 3, groups=np.repeat(["anna", "ben", "cleo"], 8)))
     write_npz(workplace / "b.npz", **images(np.arange(6) % 3, groups=np.repeat(["ben", "dora"], 3)))

@@ -50,7 +50,8 @@ def evaluate(
     Shown are the accuracy, precision, recall and F1 of each class, the confusion matrix and the calibration.
     """
     tune_process()
-    from bitspike.analysis.confusion_figure import draw_confusion, require_picture
+    from bitspike.analysis.confusion_figure import draw_confusion
+    from bitspike.analysis.picture_files import require_picture
     from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.saved import evaluate_run
 

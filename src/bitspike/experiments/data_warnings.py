@@ -62,7 +62,7 @@ def _shared_groups(data: Dataset, split: Split, splits: Mapping[Split, Samples])
     shared = sorted(set(own.unique().tolist()) & set(trained.unique().tolist()))
     if not shared:
         return ""
-    names = [str(data.group_labels[group] if data.group_labels else group) for group in shared]
+    names = [data.group_labels[group] if data.group_labels else group for group in shared]
     return (
         f"{data.group_names} {listed(names)} are among the training and the {split_words(split)} samples: the accuracy "
         "is not that of new ones"
