@@ -120,6 +120,18 @@ def test_baselines_of_events_and_of_images():
     assert baselines(Images(images, labels), Images(images, labels)).logistic == 1.0
 
 
+@pytest.mark.parametrize(("trained", "tested"), [(5, 20), (20, 5), (20, 40), (40, 20)])
+def test_a_feature_is_the_same_time_in_samples_of_other_lengths(trained, tested):
+    labels = torch.arange(40) % 2
+
+    def early_or_later(steps):
+        values = torch.zeros(40, steps, 2)
+        values[labels == 0, 1, 0], values[labels == 1, 4, 0] = 1, 1
+        return frames_from_dense(values, labels)
+
+    assert baselines(early_or_later(trained), early_or_later(tested)).logistic == 1.0
+
+
 def test_the_fit_is_that_of_scikit_learn():
     linear = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
     x, labels = clouds(120, 1.0, 0)

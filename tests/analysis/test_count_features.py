@@ -35,6 +35,14 @@ def test_fewer_steps_than_bins_have_a_bin_each():
     assert words.startswith("counts in 4 time bins")
 
 
+@pytest.mark.parametrize("steps", [5, 12, 23, 40])
+def test_bins_of_other_steps_are_the_same_times(steps):
+    values, samples = random_frames(steps=23)
+    same = torch.zeros(7, steps, 2, 5, 4)
+    same[:, :23] = values[:, :steps]  # later events are in no bin, and a time without samples is silent
+    assert torch.equal(count_features(samples, steps)[0], counted(same, min(10, steps)).flatten(1))
+
+
 def test_chosen_samples_keep_their_order_and_silence():
     _, samples = random_frames(samples=600)
     rows = torch.tensor([599, 3, 3, 0, 300])

@@ -121,7 +121,7 @@ def test_a_picture_is_drawn(own, cli):
     assert (own / "mine.png").read_bytes().startswith(b"\x89PNG")
     status, _, err = cli("data", "info", "mine.toml", "--out", "mine.jpg")
     assert status == 1
-    assert err == "bitspike: --out: the figure is a PNG file, but mine.jpg does not end in .png\n"
+    assert err == "bitspike: --out mine.jpg: the picture is a PNG file; give it a name that ends in .png\n"
 
 
 def test_baselines_are_beside_it(own, cli):

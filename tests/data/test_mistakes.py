@@ -7,6 +7,7 @@ import torch
 from bitspike.data import Dataset, Images, findings, profile, time_mistakes
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
+from bitspike.data.finding import listed
 from bitspike.data.samples import frames_from_dense
 
 BINS = Binning(1000, 20)  # 20 ms
@@ -275,3 +276,10 @@ def test_dark_images():
     assert cause == "dark images"
     assert "multiply the images by 255" in line
     assert found(Images(bits[:10].float(), labels), Images(bits[10:].float(), labels)) == []
+
+
+def test_long_lists_say_how_many_more():
+    assert listed(["a", "b"]) == "a, b"
+    assert listed(range(9)) == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
+    assert listed([3, 1, 2], most=3) == "3, 1, 2"
+    assert listed([3, 1, 2], most=1) == "3 and 2 more"

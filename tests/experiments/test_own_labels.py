@@ -7,7 +7,10 @@ import pytest
 
 from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
+from bitspike.data.mistakes import findings
+from bitspike.data.profiles import profile
 from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.data_warnings import FINDINGS, data_warnings
 from bitspike.experiments.held_out import held_out_in_words, splits
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import read_experiment
@@ -115,11 +118,38 @@ def test_the_run_keeps_the_names_and_tells_missing_classes(workplace, cli):
     summary = json.loads((workplace / "run/summary.json").read_text())
     assert summary["class_names"] == summary["file_labels"] == ["a", "b", "c"]
     told = [
-        "no training sample is of class a, which the network can then not learn",
-        "no test sample is of class c",
+        "class a (of 3) has no training sample; a network can't learn what it is not shown: add samples, or number the "
+        "labels anew",
+        "class c (of 3) has no test sample; the result says nothing about what is missing",
     ]
     assert summary["warnings"][:2] == told
-    assert all(f"warning: {line}" in err for line in told)
+    assert [err.count(f"warning: {line}") for line in told] == [1, 1]
+
+
+def test_blank_images_are_told_once(workplace, cli):
+    arrays = images([0, 1, 2] * 8)
+    arrays["images"][:2] = 7
+    write_npz(workplace / "test.npz", **arrays)
+    write_npz(workplace / "train.npz", **images([0, 1, 2] * 9))
+    toml = write_toml(workplace, 'file = "train.npz"\ntest_file = "test.npz"')
+    status, _, err = cli("train", toml, "--out", workplace / "run", "--device", "cpu")
+    assert status == 0
+    line = "2 of 24 test samples are blank: all their pixels have one value; leave them out of the file"
+    assert json.loads((workplace / "run/summary.json").read_text())["warnings"][:1] == [line]
+    assert err.count("are blank") == 1
+
+
+def test_the_run_tells_what_data_info_tells(workplace):
+    arrays = images(["a", "b", "c"] * 4)
+    arrays["images"][[0, 4]] = 0
+    write_npz(workplace / "train.npz", **arrays)
+    write_npz(workplace / "test.npz", **images(["a", "d"] * 4))
+    spec = spec_of(workplace, 'file = "train.npz"\ntest_file = "test.npz"')
+    data = open_dataset(spec.data)
+    parts = splits(spec, data)
+    wanted = [str(each) for each in findings(profile(data, parts)) if each.cause in FINDINGS]
+    assert len(wanted) > 2
+    assert sorted(data_warnings(data, parts)) == sorted(wanted)
 
 
 # ---- Groups
@@ -148,6 +178,15 @@ def test_groups_of_text_are_named_to_be_held_out(workplace):
     other = spec_of(workplace, f'{table}validation_groups = ["bob"]')
     with pytest.raises(ValueError, match="have no groups bob; they have anna, ben, cleo"):
         splits(other, open_dataset(other.data))
+
+
+def test_many_groups_are_counted(workplace):
+    write_npz(workplace / "own.npz", **images(np.arange(50) % 2, groups=np.arange(50) // 2))
+    write_npz(workplace / "test.npz", **images(np.arange(4) % 2))
+    held = list(range(23))
+    spec = spec_of(workplace, f'file = "own.npz"\ntest_file = "test.npz"\nvalidation_groups = {held}')
+    named = ", ".join(map(str, held[:20]))
+    assert held_out_in_words(spec, open_dataset(spec.data)) == f"groups {named} and 3 more (46 of 50 samples)"
 
 
 def test_groups_of_both_files_are_told(workplace):

@@ -34,10 +34,18 @@ def test_every_call_of_the_network_adds_it_and_layers_that_do_not_learn_need_non
 
 
 def test_a_network_without_our_dropout_pays_too():
-    net = build("9-8-3")
+    net = build("9-8-3", theta=0.5)
     net.layers[0].dropout = torch.nn.Identity()
+    x = torch.rand(5, 4, 9)
+    hidden, output = net.run(x)
+    paid = output.spikes.sum() + 0.5 * hidden.spikes.sum() / 4
+    weight = net.layers[0].synapse.weight
+    (wanted,) = torch.autograd.grad(paid, weight)
+    (free,) = torch.autograd.grad(net(x).spikes.sum(), weight)
     net.spike_cost = 0.5
-    net(torch.rand(5, 4, 9)).spikes.sum().backward()
+    (found,) = torch.autograd.grad(net(x).spikes.sum(), weight)
+    torch.testing.assert_close(found, wanted)
+    assert not torch.allclose(found, free)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def baselines(train: Samples, test: Samples, *, on_fit: Callable[[], object] = l
         1.0
     """
     inputs, words = count_features(train)
-    tests, _ = count_features(test)
+    tests, _ = count_features(test, train.steps)
     found = logistic(inputs, train.labels, tests, test.labels, groups=train.groups, on_fit=on_fit)
     return Baselines(majority(train.labels, test.labels), found.accuracy, words, found.penalty)
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from bitspike.analysis.classification import Classification
-from bitspike.analysis.traces import require_matplotlib
+from bitspike.analysis.picture_files import require_picture
 from bitspike.files import write_atomically
 
 MOST_NUMBERS = 30  # classes up to which every cell has its count
-
-
-def require_picture(path: Path) -> None:
-    """Raise an error unless a picture can be drawn into this file; call it before work whose result is drawn."""
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"--out {path}: the picture is a PNG file; give it a name that ends in .png")
-    require_matplotlib()
 
 
 def draw_confusion(found: Classification, path: Path, title: str) -> Path:

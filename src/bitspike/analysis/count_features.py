@@ -14,12 +14,14 @@ MOST_FEATURES = 5000
 _AT_ONCE = 256  # samples: all their events are in memory at the same time
 
 
-def count_features(samples: Samples) -> tuple[Tensor, str]:
+def count_features(samples: Samples, steps: int | None = None) -> tuple[Tensor, str]:
     """Return features `[N, F]` float32 of all samples, and words that say what they are.
 
     Events are counted in ten time bins of equal length, for each channel. Of images these are the pixels. Where that
     would be more than 5,000 numbers, the counts or pixels of neighbours are added: of k channels in a row, or of k x k
-    pixels. k is the smallest that is enough.
+    pixels. k is the smallest that is enough. `steps` is the number of time steps that the bins divide, where it is not
+    that of the samples: give the training samples' steps for test samples, so that a feature is the same time in both.
+    Later events are in no bin.
 
     Examples:
         >>> import torch
@@ -35,11 +37,11 @@ def count_features(samples: Samples) -> tuple[Tensor, str]:
         place, cells, joined = pooling(samples.shape, MOST_FEATURES)
         values = _pooled_pixels(samples, place, cells)
         return values, f"pixels{joined}, {cells:,} numbers a sample"
-    bins = min(TIME_BINS, samples.steps)
+    steps = samples.steps if steps is None else steps
+    bins = min(TIME_BINS, steps)
     place, cells, joined = pooling(samples.shape, MOST_FEATURES // bins)
-    return _counts(
-        samples, bins, place, cells
-    ), f"counts in {bins} time bins{joined}, {bins * cells:,} numbers a sample"
+    values = _counts(samples, steps, bins, place, cells)
+    return values, f"counts in {bins} time bins{joined}, {bins * cells:,} numbers a sample"
 
 
 def pooling(shape: tuple[int, ...], most: int) -> tuple[Tensor, int, str]:
@@ -74,8 +76,8 @@ def _pooled_pixels(samples: Images, place: Tensor, cells: int) -> Tensor:
     return out / 255 if values.dtype == torch.uint8 else out
 
 
-def _counts(samples: Frames, bins: int, place: Tensor, cells: int) -> Tensor:
-    """Return the events of each time bin and cell; step t is in bin t * bins // steps."""
+def _counts(samples: Frames, steps: int, bins: int, place: Tensor, cells: int) -> Tensor:
+    """Return the events of each time bin and cell; step t is in bin t * bins // steps, or in none from `steps` on."""
     size, device = len(place), samples.labels.device
     place = place.to(device)
     out = torch.zeros(len(samples), bins * cells, device=device)
@@ -85,7 +87,8 @@ def _counts(samples: Frames, bins: int, place: Tensor, cells: int) -> Tensor:
         event = torch.arange(int(lengths.sum()), device=device)
         event += torch.repeat_interleave(samples.starts[rows] - first, lengths)
         index = samples.index[event].long()
-        column = index // size * bins // samples.steps * cells + place[index % size]
+        column = index // size * bins // steps * cells + place[index % size]
         column += torch.repeat_interleave(rows * (bins * cells), lengths)
-        out.view(-1).index_add_(0, column, samples.count[event].float())
+        kept = index < steps * size
+        out.view(-1).index_add_(0, column[kept], samples.count[event[kept]].float())
     return out

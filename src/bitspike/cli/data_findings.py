@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from bitspike.experiments.schema import Experiment
 
 MOST_LINES = 4
-TOLD_BY_THE_RUN = ("missing classes", "empty samples")  # and kept in its summary
 
 
 def finding_lines(spec: Experiment, data: Dataset) -> list[str]:
-    """Return a line for each finding, and one that says where there are more."""
+    """Return a line for each finding that is no warning of the run, and one that says where there are more."""
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
+    from bitspike.experiments.data_warnings import FINDINGS
     from bitspike.experiments.held_out import splits
 
     shown = profile(data, {str(name): samples for name, samples in splits(spec, data).items()})
-    found = [str(finding) for finding in findings(shown) if finding.cause not in TOLD_BY_THE_RUN]
+    found = [str(finding) for finding in findings(shown) if finding.cause not in FINDINGS]
     lines = [f"warning: {each}" for each in found[:MOST_LINES]]
     more = len(found) - MOST_LINES
     return lines + ([f"warning: and {more} more; `bitspike data info` shows all"] if more > 0 else [])

@@ -41,16 +41,19 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset; print what is in each split, what is lost in binning, and what looks like a mistake."""
-    from bitspike.data.catalog import CATALOG, drawn_from_seed, labels_are_times
+    from bitspike.analysis.picture_files import require_picture
+    from bitspike.data.catalog import CATALOG, drawn_from_seed
     from bitspike.data.data_tables import is_toml
     from bitspike.data.datasets import open_dataset
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
+    from bitspike.experiments.beside import require_classes
 
-    _require_png(out)
+    if out is not None:
+        require_picture(out)
     config = _config(name, set_ or [])
-    if baselines and labels_are_times(config.name):
-        raise ValueError(f"--baselines: they classify, but a label of {config.name} is a time; leave it out")
+    if baselines:
+        require_classes(config.name)
     began = time.perf_counter()
     with bars() as begin:
         data = open_dataset(config, progress=begin)
@@ -78,11 +81,6 @@ def info(
         echo(f"baselines    {baselines_in_words(beside)}")
     if out is not None:
         say(f"the figure is in {out}")
-
-
-def _require_png(out: Path | None) -> None:
-    if out is not None and out.suffix.lower() != ".png":
-        raise ValueError(f"--out: the figure is a PNG file, but {out} does not end in .png")
 
 
 def _config(name: str, settings: list[str]) -> DataConfig:
@@ -172,6 +170,8 @@ def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Pat
 
 def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding]) -> None:
     """Print the figures as text and tables, and a line for each warning."""
+    from bitspike.data.finding import listed
+
     console = screen()
     for key, value in values.items():
         if key != "name":
@@ -182,9 +182,7 @@ def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding]) -> No
         echo(f"{'time steps':<13}{train.steps}{width}")
     for name, split in shown.splits.items():
         if split.groups is not None:
-            more = ", ..." if len(split.groups) > MOST_GROUPS else ""
-            names = ", ".join(map(str, split.groups[:MOST_GROUPS]))
-            echo(f"{name:<13}{shown.group_names or 'groups'} [{names}{more}]")
+            echo(f"{name:<13}{shown.group_names or 'groups'} [{listed(split.groups, MOST_GROUPS)}]")
     echo("")
     if any(sum(split.by_class) for split in shown.splits.values()):  # or labels are times
         draw(class_table(shown), console)

@@ -50,7 +50,8 @@ def evaluate(
     Shown are the accuracy, precision, recall and F1 of each class, the confusion matrix and the calibration.
     """
     tune_process()
-    from bitspike.analysis.confusion_figure import draw_confusion, require_picture
+    from bitspike.analysis.confusion_figure import draw_confusion
+    from bitspike.analysis.picture_files import require_picture
     from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.saved import evaluate_run
 
@@ -91,9 +92,6 @@ def _show(done: Evaluated) -> None:
             echo(f"{name:<14} never fires: its membrane is the answer")
             continue
         echo(f"{name:<14} {spikes:10.1f} spikes a sample   {dead:6.1%} of neurons silent")
-    if done.data.classes > 1:
-        by_label = (f"{label}: {right / count:.1%}" for label, (right, count) in result.correct_by_label.items())
-        echo("by class  " + "  ".join(by_label))
     if done.classification is not None:
         from bitspike.analysis.confusion_text import class_lines, confusion_lines
 

@@ -73,7 +73,7 @@ def train(
     from bitspike.train.world import World
 
     if baselines:
-        require_classes(spec)
+        require_classes(spec.data.name)
     out = out or Path("runs") / (re.sub(r"[^\w.+-]+", "-", spec.name).strip(".-") or "run")
     fresh = resume and not resumable(out)
     with show_training(spec, on_console=World.rank_here() == 0) as progress, catching_interrupts() as interrupted:

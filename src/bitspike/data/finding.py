@@ -43,6 +43,6 @@ def count_of(count: int, samples: int, split: str) -> str:
     return f"{count:,} of {samples:,} {split_words(split)} samples"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+def listed(names: Sequence[int | str], most: int = MOST_NAMES) -> str:
+    """Return the first names as text, `most` of them, and how many more there are."""
+    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -186,13 +186,20 @@ def _split(samples: Samples, data: Dataset, repeated: int) -> SplitProfile:
     )
 
 
+def count_empty(samples: Samples) -> int:
+    """Return how many samples have no event in any bin, or are images with the same value everywhere."""
+    if isinstance(samples, Images):
+        flat = samples.values.flatten(1)
+        return int((flat.amin(1) == flat.amax(1)).sum())
+    return int((samples.lengths == 0).sum())
+
+
 def _images(samples: Images) -> ImageProfile:
-    """Return the profile of images; a blank one has the same value everywhere."""
+    """Return the profile of images."""
     flat = samples.values.flatten(1)
-    low, high = flat.amin(1), flat.amax(1)
     total = sum(float(part.sum(dtype=torch.float64)) for part in flat.split(4096))
     kind = str(flat.dtype).removeprefix("torch.")
-    return ImageProfile(kind, float(low.min()), float(high.max()), total / flat.numel(), int((low == high).sum()))
+    return ImageProfile(kind, float(flat.min()), float(flat.max()), total / flat.numel(), count_empty(samples))
 
 
 def _events(samples: Frames) -> EventProfile:
@@ -220,7 +227,7 @@ def _events(samples: Frames) -> EventProfile:
         by_channel=(by_bin.sum(0).double() / count).view(samples.shape),
         steps_used=Spread.of(steps_used),
         over_at=int(come.int().argmax()) + 1 if int(by_step.sum()) else 0,
-        empty=int((per_sample == 0).sum()),
+        empty=count_empty(samples),
         largest_count=largest,
         lost=None if tally is None else tally.shares(),
         longer=None if tally is None else float((tally.after > 0).double().mean()),

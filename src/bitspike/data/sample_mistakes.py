@@ -20,10 +20,15 @@ def empty_samples(profile: Profile) -> Iterator[Finding]:
     """Some samples have no event in any bin, or are images of one value."""
     for name, split in profile.splits.items():
         if split.empty:
-            what = "blank: all their pixels have one value" if split.events is None else "empty: no bin holds an event"
-            remedy = "leave them out of the file" + ("" if split.events is None else ", or look at their times")
-            evidence = f"{count_of(split.empty, split.samples, name)} {'is' if split.empty == 1 else 'are'} {what}"
-            yield Finding("empty samples", name, evidence, remedy)
+            yield empty_finding(name, split.empty, split.samples, are_images=split.events is None)
+
+
+def empty_finding(split: str, empty: int, samples: int, *, are_images: bool) -> Finding:
+    """Return the finding that so many samples of a split are empty."""
+    what = "blank: all their pixels have one value" if are_images else "empty: no bin holds an event"
+    remedy = "leave them out of the file" + ("" if are_images else ", or look at their times")
+    evidence = f"{count_of(empty, samples, split)} {'is' if empty == 1 else 'are'} {what}"
+    return Finding("empty samples", split, evidence, remedy)
 
 
 # ---- Channels
@@ -85,19 +90,28 @@ def missing_classes(profile: Profile) -> Iterator[Finding]:
     """A class has no training sample, or it has some but none in another split."""
     trained = profile.splits["train"].by_class
     for name, split in profile.splits.items():
-        wanted = [name == "train" or count > 0 for count in trained]
-        missing = [profile.class_names[at] for at, count in enumerate(split.by_class) if wanted[at] and not count]
-        if missing:
-            one = len(missing) == 1
-            yield Finding(
-                "missing classes",
-                name,
-                f"{'class' if one else 'classes'} {listed(missing)} (of {len(trained)}) {'has' if one else 'have'} no "
-                f"{split_words(name)} sample",
-                "a network can't learn what it is not shown: add samples, or number the labels anew"
-                if name == "train"
-                else "the result says nothing about what is missing",
-            )
+        if finding := missing_finding(name, split.by_class, trained, profile.class_names):
+            yield finding
+
+
+def missing_finding(
+    split: str, by_class: Sequence[int], trained: Sequence[int], class_names: Sequence[str]
+) -> Finding | None:
+    """Return the finding that classes have no sample in a split; `trained` are the training samples of each class."""
+    wanted = [split == "train" or count > 0 for count in trained]
+    missing = [class_names[at] for at, count in enumerate(by_class) if wanted[at] and not count]
+    if not missing:
+        return None
+    one = len(missing) == 1
+    return Finding(
+        "missing classes",
+        split,
+        f"{'class' if one else 'classes'} {listed(missing)} (of {len(trained)}) {'has' if one else 'have'} no "
+        f"{split_words(split)} sample",
+        "a network can't learn what it is not shown: add samples, or number the labels anew"
+        if split == "train"
+        else "the result says nothing about what is missing",
+    )
 
 
 def imbalance(profile: Profile) -> Iterator[Finding]:

@@ -15,15 +15,15 @@ from bitspike.files import write_text
 from bitspike.train.run_folder import RunFolder
 
 
-def require_classes(spec: Experiment) -> None:
-    """Raise an error if the labels of the experiment's data are times: then there is nothing to classify."""
-    if labels_are_times(spec.data.name):
-        raise ValueError(f"--baselines: they classify, but a label of {spec.data.name} is a time; leave it out")
+def require_classes(name: str | None) -> None:
+    """Raise an error if the labels of the data set `name` are times: then there is nothing to classify."""
+    if labels_are_times(name):
+        raise ValueError(f"--baselines: they classify, but a label of {name} is a time; leave it out")
 
 
 def run_baselines(spec: Experiment, train: Samples, judged: Samples, options: RunOptions) -> Baselines:
     """Return the baselines of the samples `judged`, learnt from the run's training samples, on the run's device."""
-    require_classes(spec)
+    require_classes(spec.data.name)
     tick = options.progress("logistic regression", FITS)
     return baselines(train.to(options.device), judged.to(options.device), on_fit=tick)
 

@@ -8,11 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from bitspike.data.finding import listed
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.splits import group_rows, split_rows
 from bitspike.experiments.schema import Experiment
 
 Split = Literal["train", "valid", "test"]
+MOST_GROUPS = 20  # that a line names
 
 
 def splits(spec: Experiment, data: Dataset) -> dict[Split, Samples]:
@@ -71,10 +73,10 @@ def _named_rows(chosen: Sequence[int | str], data: Dataset) -> tuple[Tensor, Ten
     if wrong := [group for group in chosen if group not in known]:
         raise ValueError(
             f"data.validation_groups: the training samples of {data.title} have no {data.group_names} {wrong[0]}; "
-            f"they have {_listed(list(known))}"
+            f"they have {listed(list(known), MOST_GROUPS)}"
         )
     if set(chosen) == set(known):
-        names = _listed(list(known))
+        names = listed(list(known), MOST_GROUPS)
         raise ValueError(f"data.validation_groups holds out all {data.group_names} ({names}); leave one out")
     return group_rows(data.train.groups, [known[group] for group in chosen])
 
@@ -99,9 +101,4 @@ def held_out_in_words(spec: Experiment, data: Dataset) -> str:
         return ""
     _, held = training_rows(spec, data)
     count = 0 if held is None else len(held)
-    return f"{data.group_names} {_listed(groups)} ({count:,} of {len(data.train):,} samples)"
-
-
-def _listed(groups: Sequence[int | str]) -> str:
-    """Return the groups as text, the first of them if there are many."""
-    return ", ".join(map(str, groups[:20])) + (", ..." if len(groups) > 20 else "")
+    return f"{data.group_names} {listed(groups, MOST_GROUPS)} ({count:,} of {len(data.train):,} samples)"
