@@ -127,3 +127,25 @@ def test_the_bins_of_several_files_hold_all_of_them(tmp_path, monkeypatch):
         write_npz(tmp_path / f"{name}.npz", **arrays)
     assert with_bins(DataConfig(file=tmp_path / "?.npz"))[0].bin_ms == 8.0
     assert open_dataset(DataConfig(file=(tmp_path / "a.npz", tmp_path / "b.npz"))).train.steps == 102
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_samples_held_out_for_the_test_do_not_decide_the_bins(groups, seed, tmp_path, monkeypatch):
+    """The test samples are made four times as long: the bins are those of the training samples alone."""
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "data"))
+    labels = np.arange(20) % 2 + 1
+    more = {"groups": np.array([f"person {row // 4}" for row in range(20)])} if groups else {}
+
+    def config(ends, name):
+        events = samples(ends)
+        arrays = {"t_us": events.t, "x": events.x, "offsets": events.offsets, "labels": labels, **more}
+        return DataConfig(file=write_npz(tmp_path / name, **arrays), split_seed=seed, time_origin="zero")
+
+    found, _ = with_bins(config([200_000] * 20, "equal.npz"))
+    data = open_dataset(config(200_000 + np.arange(20), "marked.npz").model_copy(update={"bin_ms": 300.0, "steps": 1}))
+    held = set((data.test.tally.last_us - 200_000).tolist())  # the rows, as the split draws them
+    assert 0 < len(held) < 10
+    longer = config([800_000 if row in held else 200_000 for row in range(20)], "longer.npz")
+    assert (with_bins(longer)[0].bin_ms, with_bins(longer)[0].steps) == (found.bin_ms, found.steps)
+    assert open_dataset(longer).test.tally.left_out > 0.5

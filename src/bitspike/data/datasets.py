@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
+
 from bitspike.config import validated
 from bitspike.data.binning import Binning
 from bitspike.data.catalog import CATALOG, lookup
@@ -19,7 +21,7 @@ from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.sample_columns import Numbering, read_columns
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import limited, limited_by_class, split_rows
+from bitspike.data.splits import limited, limited_by_class, split_labels, split_rows
 from bitspike.data.thinning import thinned
 
 if TYPE_CHECKING:
@@ -178,8 +180,21 @@ def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
     if (config.kind or kind_of(paths[0])) != "events":
         return config, ""
     given = None if config.bin_ms is None else round(config.bin_ms * 1000)
-    found = default_bins(read_own_events(paths, config), bin_us=given, steps=config.steps)
+    found = default_bins(_training_events(paths, config), bin_us=given, steps=config.steps)
     return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
+
+
+def _training_events(paths: Sequence[Path], config: DataConfig) -> Events:
+    """Return the events of the user's training samples: those of `paths` that are not held out for the test."""
+    events = read_own_events(paths, config)
+    if config.test_file is not None:
+        return events
+    columns = [read_columns(path) for path in paths]
+    labels, groups = Numbering.of({"file": columns}, config.groups).numbers(columns)
+    _, held = split_labels(labels, groups, config.test_share, config.split_seed)
+    kept = torch.ones(len(labels), dtype=torch.bool, device="cpu")
+    kept[held] = False
+    return events.select(kept.numpy())
 
 
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,3 +30,15 @@ class Events:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def select(self, kept: NDArray[np.bool_]) -> Events:
+        """Return the samples where `kept [N]` is true, in their order."""
+        import numpy as np
+
+        lengths = np.diff(self.offsets)
+        of_events, of_samples = np.repeat(kept, lengths), {"labels": self.labels, "groups": self.groups}
+        columns = {"t": self.t, "x": self.x, "y": self.y, "p": self.p}
+        chosen = {name: None if values is None else values[of_events] for name, values in columns.items()}
+        chosen |= {name: None if values is None else values[kept] for name, values in of_samples.items()}
+        offsets = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
+        return replace(self, **chosen, offsets=offsets)

@@ -117,6 +117,11 @@ class Numbering:
 
     def applied(self, samples: Samples, columns: Sequence[Columns]) -> Samples:
         """Return the samples, which are those of the files in order, with labels and groups by this numbering."""
+        labels, groups = self.numbers(columns)
+        return replace(samples, labels=labels, groups=groups)
+
+    def numbers(self, columns: Sequence[Columns]) -> tuple[Tensor, Tensor | None]:
+        """Return the numbers of the labels and, if there are any, of the groups of the files, in order."""
         labels = np.searchsorted(self.labels, np.concatenate([each.labels for each in columns]))
         groups: NDArray[Any] | None = None
         if self.files:
@@ -125,7 +130,7 @@ class Numbering:
         elif self.groups is not None and columns[0].groups is not None:
             groups = np.concatenate([each.groups for each in columns if each.groups is not None])
             groups = np.searchsorted(self.groups, groups) if self.group_labels else groups
-        return replace(samples, labels=_tensor(labels), groups=None if groups is None else _tensor(groups))
+        return _tensor(labels), None if groups is None else _tensor(groups)
 
     @property
     def group_labels(self) -> tuple[str, ...]:
