@@ -58,6 +58,7 @@ def open_dataset(
         data,
         train=_chosen(data.train, "train", config.train_limit, config),
         test=_chosen(data.test, "test", config.test_limit, config),
+        valid=None if data.valid is None else _chosen(data.valid, "valid", None, config),
     )
 
 
