@@ -98,6 +98,20 @@ def test_units_of_time(unit, scale):
     assert samples[0][0].nonzero().tolist() == [[0, 0], [2, 1], [7, 2]]
 
 
+@pytest.mark.parametrize(("unit", "dtype", "times"), [("ms", "u2", [0, 66, 999]), ("s", "i4", [0, 2148, 4300])])
+def test_times_of_few_bits_do_not_wrap(unit, dtype, times):
+    events = np.array([(t, 0) for t in times], dtype=[("t", dtype), ("x", "i2")])
+    samples = from_torch([(events, 0)], bin_ms=1 if unit == "ms" else 1000, steps=5000, time_unit=unit)
+    assert samples[0][0].nonzero()[:, 0].tolist() == times
+
+
+@pytest.mark.parametrize(("dtype", "time"), [("f8", np.nan), ("i8", 2**60)])
+def test_times_beyond_all_clocks_are_refused(dtype, time):
+    events = np.array([(0, 0), (time, 0)], dtype=[("t", dtype), ("x", "i2")])
+    with pytest.raises(ValueError, match="from_torch: t must be numbers"):
+        from_torch([(events, 0)], bin_ms=1, steps=5)
+
+
 def test_a_row_of_units_has_no_second_polarity():
     dtype = np.dtype([("t", np.int64), ("x", np.int16), ("p", np.int8)])
     dataset = FakeTonic(dtype=dtype)
