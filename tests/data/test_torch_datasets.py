@@ -76,6 +76,11 @@ def test_bins_are_found_from_the_durations():
     assert from_torch(dataset, bin_ms=2).tally.bin_us == 2000
 
 
+def test_bins_that_are_found_end_with_the_duration():
+    found = from_torch(FakeTonic(), duration_ms=3)
+    assert found.tally.bin_us * (found.steps - 1) < 3_000 <= found.tally.bin_us * found.steps
+
+
 def test_options_are_those_of_data():
     dataset = FakeTonic()
     options = {"downsample": 2, "polarity": False, "clip": 1}

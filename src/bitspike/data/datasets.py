@@ -139,15 +139,18 @@ def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Bi
     if split == "test":
         # steps given without test_steps hold for both
         steps = config.test_steps or (config.steps if config.steps is not None else chosen("test_steps", steps))
-    duration = None if config.duration_ms is None else round(config.duration_ms * 1000)
     return Binning(
         bin_us=round(bin_ms * 1000),
         steps=steps,
         downsample=chosen("downsample", 1),
         polarity=chosen("polarity", True),
         clip=config.clip,
-        duration_us=duration,
+        duration_us=_duration_us(config),
     )
+
+
+def _duration_us(config: DataConfig) -> int | None:
+    return None if config.duration_ms is None else round(config.duration_ms * 1000)
 
 
 def binning_of(config: DataConfig) -> Binning:
@@ -181,7 +184,9 @@ def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
     if (config.kind or kind_of(paths[0])) != "events":
         return config, ""
     given = None if config.bin_ms is None else round(config.bin_ms * 1000)
-    found = default_bins(_training_events(paths, config), bin_us=given, steps=config.steps)
+    found = default_bins(
+        _training_events(paths, config), bin_us=given, steps=config.steps, duration_us=_duration_us(config)
+    )
     return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
 
 

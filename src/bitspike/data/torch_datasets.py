@@ -60,14 +60,15 @@ def from_torch(
         events = _joined([values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size)
         if time_origin == "first":
             events = replace(events, t=times_from_first(events.t, events.offsets))
-        bins = default_bins(events, bin_us=None if bin_ms is None else round(bin_ms * 1000), steps=steps)
+        width, duration = (None if each is None else round(each * 1000) for each in (bin_ms, duration_ms))
+        bins = default_bins(events, bin_us=width, steps=steps, duration_us=duration)
         binning = Binning(
             bin_us=bins.bin_us,
             steps=bins.steps,
             downsample=downsample,
             polarity=(size is None or size[2] > 1) if polarity is None else polarity,
             clip=clip,
-            duration_us=None if duration_ms is None else round(duration_ms * 1000),
+            duration_us=duration,
         )
         return bin_events(events, binning)
     given = {"bin_ms": bin_ms, "sensor": sensor, "polarity": polarity, "clip": clip, "duration_ms": duration_ms}
