@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, IterableDataset, Subset
 
+import bitspike
 from bitspike.data import from_torch
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
@@ -79,6 +80,25 @@ def test_bins_are_found_from_the_durations():
 def test_bins_that_are_found_end_with_the_duration():
     found = from_torch(FakeTonic(), duration_ms=3)
     assert found.tally.bin_us * (found.steps - 1) < 3_000 <= found.tally.bin_us * found.steps
+
+
+def test_a_data_set_has_one_width_of_bins():
+    """Each split alone finds bins of its own, and a network would see time run at another speed in the test."""
+    kind = [("t", "i8"), ("x", "i2")]
+    train, longer = (
+        [(np.array([(t, t % 3) for t in range(0, end, end // 50)], dtype=kind), 0)] * 3 for end in (1_000, 9_000)
+    )
+    found = from_torch(train, sensor=(3,))
+    other = from_torch(longer, sensor=(3,))
+    says = "training samples have time bins of {} ms, but {} samples of {} ms; .* bin_ms={}, steps={}"
+    widths = [f"{each.tally.bin_us / 1000:g}" for each in (found, other)]
+    for name, splits in (("test", {"test": other}), ("validation", {"test": found, "valid": other})):
+        with pytest.raises(ValueError, match=says.format(widths[0], name, widths[1], widths[0], found.steps)):
+            bitspike.data.Dataset("mine", "Mine", 1, found, **splits)
+    alike = from_torch(longer, sensor=(3,), bin_ms=found.tally.bin_us / 1000, steps=found.steps)
+    assert bitspike.data.Dataset("mine", "Mine", 1, found, alike).test.steps == found.steps
+    more = from_torch(longer, sensor=(3,), bin_ms=found.tally.bin_us / 1000)
+    assert bitspike.data.Dataset("mine", "Mine", 1, found, more).test.steps > found.steps  # as data.test_steps may say
 
 
 def test_options_are_those_of_data():
