@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,9 +36,14 @@ class Events:
         import numpy as np
 
         lengths = np.diff(self.offsets)
-        of_events, of_samples = np.repeat(kept, lengths), {"labels": self.labels, "groups": self.groups}
-        columns = {"t": self.t, "x": self.x, "y": self.y, "p": self.p}
-        chosen = {name: None if values is None else values[of_events] for name, values in columns.items()}
-        chosen |= {name: None if values is None else values[kept] for name, values in of_samples.items()}
-        offsets = np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64)
-        return replace(self, **chosen, offsets=offsets)
+        of_events = np.repeat(kept, lengths)
+        return Events(
+            self.t[of_events],
+            self.x[of_events],
+            None if self.y is None else self.y[of_events],
+            None if self.p is None else self.p[of_events],
+            np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64),
+            self.labels[kept],
+            self.sensor,
+            None if self.groups is None else self.groups[kept],
+        )
