@@ -127,3 +127,48 @@ def test_the_bins_of_several_files_hold_all_of_them(tmp_path, monkeypatch):
         write_npz(tmp_path / f"{name}.npz", **arrays)
     assert with_bins(DataConfig(file=tmp_path / "?.npz"))[0].bin_ms == 8.0
     assert open_dataset(DataConfig(file=(tmp_path / "a.npz", tmp_path / "b.npz"))).train.steps == 102
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_samples_held_out_for_the_test_do_not_decide_the_bins(groups, seed, tmp_path, monkeypatch):
+    """The test samples are made four times as long: the bins are those of the training samples alone."""
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "data"))
+    labels = np.arange(20) % 2 + 1
+    more = {"groups": np.array([f"person {row // 4}" for row in range(20)])} if groups else {}
+
+    def config(ends, name):
+        events = samples(ends)
+        arrays = {"t_us": events.t, "x": events.x, "offsets": events.offsets, "labels": labels, **more}
+        return DataConfig(file=write_npz(tmp_path / name, **arrays), split_seed=seed, time_origin="zero")
+
+    found, _ = with_bins(config([200_000] * 20, "equal.npz"))
+    data = open_dataset(config(200_000 + np.arange(20), "marked.npz").model_copy(update={"bin_ms": 300.0, "steps": 1}))
+    held = set((data.test.tally.last_us - 200_000).tolist())  # the rows, as the split draws them
+    assert 0 < len(held) < 10
+    longer = config([800_000 if row in held else 200_000 for row in range(20)], "longer.npz")
+    assert (with_bins(longer)[0].bin_ms, with_bins(longer)[0].steps) == (found.bin_ms, found.steps)
+    assert open_dataset(longer).test.tally.left_out > 0.5
+
+
+@pytest.mark.parametrize(("duration", "bin_us", "steps"), [(200_000, 2_000, 100), (200_001, 2_000, 101), (1, 1, 1)])
+def test_events_after_the_duration_do_not_decide_the_bins(duration, bin_us, steps):
+    found = default_bins(samples([999_999] * 20), duration_us=duration)
+    assert (found.bin_us, found.steps) == (bin_us, steps)
+
+
+def test_bins_end_with_the_duration_where_one_of_both_is_given():
+    events = samples([999_999] * 20)
+    assert default_bins(events, bin_us=10_000, duration_us=200_000).steps == 20
+    assert default_bins(events, steps=40, duration_us=200_000).bin_us == 5_000
+    cut, whole = default_bins(events, duration_us=200_000), default_bins(events, duration_us=10**9)
+    assert cut.source.endswith("; duration_ms ends them at 200 ms")
+    assert whole == default_bins(events)
+
+
+def test_the_bins_of_a_file_end_with_its_duration(tmp_path, monkeypatch):
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "data"))
+    events = samples([812_000] * 12)
+    arrays = {"t_us": events.t, "x": events.x, "offsets": events.offsets, "labels": np.arange(12) % 3}
+    config = DataConfig(file=write_npz(tmp_path / "own.npz", **arrays), duration_ms=200.0)
+    assert (with_bins(config)[0].bin_ms, with_bins(config)[0].steps) == (2.0, 100)

@@ -3,6 +3,7 @@
 import io
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from itertools import pairwise
 
@@ -336,6 +337,40 @@ def test_damaged_text_in_hdf5_is_refused(tmp_path):
 )
 def test_wrong_text_in_hdf5(tmp_path, labels, says):
     refused(read_image_file, write_hdf5(tmp_path / "data.h5", images=IMAGES["images"], labels=labels), says)
+
+
+def test_one_long_text_of_many_in_hdf5_is_refused_before_all_take_its_memory(tmp_path, monkeypatch):
+    path = write_hdf5(tmp_path / "data.h5", images=IMAGES["images"], labels=["a"] * 99 + ["b" * 90])
+    monkeypatch.setattr("bitspike.data.hdf5_files.SMALL", 8_999)
+    says = "labels: is 100 texts of up to 90 bytes, 189 in all, that would take 9000 bytes in memory, but at most 8999"
+    refused(read_columns, path, says)
+    monkeypatch.setattr("bitspike.data.hdf5_files.SMALL", 9_000)
+    assert len(read_columns(path).labels) == 100
+    monkeypatch.setattr("bitspike.data.hdf5_files.SMALL", 0)
+    monkeypatch.setattr("bitspike.data.hdf5_files.SPARSE", 48)  # 48 * 189 > 9000
+    assert len(read_columns(path).labels) == 100
+    with open_arrays(path, 4_000) as arrays, pytest.raises(ValueError, match="but at most 4000 are read"):
+        arrays["labels"].read()
+
+
+@pytest.mark.parametrize("letter", [b"b", "b"])
+def test_text_is_measured_before_it_is_decoded(tmp_path, letter):
+    """Decoded, all entries would take four bytes for each character of the longest."""
+    labels = np.array([letter] * 500 + [letter * 5_000])
+    path = write_npz(tmp_path / "data.npz", images=IMAGES["images"], labels=labels)
+    tracemalloc.start()
+    try:
+        refused(read_columns, path, "text of 1 to 100 printable characters, but that of sample 500 is 'bbb")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.5 * labels.nbytes + 2**20
+
+
+def test_characters_are_counted_not_bytes(tmp_path):
+    labels = np.array([("ö" * count).encode() for count in (60, 100)])
+    path = write_npz(tmp_path / "data.npz", images=IMAGES["images"], labels=labels)
+    assert read_columns(path).labels.tolist() == ["ö" * 60, "ö" * 100]
 
 
 def test_promised_sizes_are_checked_before_they_are_allocated(tmp_path):

@@ -75,6 +75,13 @@ def test_a_sample_is_thinned_alike_whatever_the_limit(own):
         assert 0.2 < (mine > 0).float().mean() < 0.4
 
 
+def test_validation_samples_of_a_file_are_thinned_too(own):
+    data = open_dataset(DataConfig(file=own, validation_file=own, keep=0.3, train_limit=10))
+    assert len(data.valid) == 5000  # the limit is for training
+    assert 0.2 < (data.valid.values > 0).float().mean() < 0.4
+    assert not torch.equal(data.valid.values[:1000] > 0, data.test.values > 0)
+
+
 def test_more_samples_than_are_drawn_at_once_are_each_drawn_once(monkeypatch):
     at_once = thinned(WHITE, 0.5, 0, "train").values
     monkeypatch.setattr("bitspike.data.thinning._AT_ONCE", 16)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, IterableDataset, Subset
 
+import bitspike
 from bitspike.data import from_torch
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
@@ -76,6 +77,30 @@ def test_bins_are_found_from_the_durations():
     assert from_torch(dataset, bin_ms=2).tally.bin_us == 2000
 
 
+def test_bins_that_are_found_end_with_the_duration():
+    found = from_torch(FakeTonic(), duration_ms=3)
+    assert found.tally.bin_us * (found.steps - 1) < 3_000 <= found.tally.bin_us * found.steps
+
+
+def test_a_data_set_has_one_width_of_bins():
+    """Each split alone finds bins of its own, and a network would see time run at another speed in the test."""
+    kind = [("t", "i8"), ("x", "i2")]
+    train, longer = (
+        [(np.array([(t, t % 3) for t in range(0, end, end // 50)], dtype=kind), 0)] * 3 for end in (1_000, 9_000)
+    )
+    found = from_torch(train, sensor=(3,))
+    other = from_torch(longer, sensor=(3,))
+    says = "training samples have time bins of {} ms, but {} samples of {} ms; .* bin_ms={}, steps={}"
+    widths = [f"{each.tally.bin_us / 1000:g}" for each in (found, other)]
+    for name, splits in (("test", {"test": other}), ("validation", {"test": found, "valid": other})):
+        with pytest.raises(ValueError, match=says.format(widths[0], name, widths[1], widths[0], found.steps)):
+            bitspike.data.Dataset("mine", "Mine", 1, found, **splits)
+    alike = from_torch(longer, sensor=(3,), bin_ms=found.tally.bin_us / 1000, steps=found.steps)
+    assert bitspike.data.Dataset("mine", "Mine", 1, found, alike).test.steps == found.steps
+    more = from_torch(longer, sensor=(3,), bin_ms=found.tally.bin_us / 1000)
+    assert bitspike.data.Dataset("mine", "Mine", 1, found, more).test.steps > found.steps  # as data.test_steps may say
+
+
 def test_options_are_those_of_data():
     dataset = FakeTonic()
     options = {"downsample": 2, "polarity": False, "clip": 1}
@@ -96,6 +121,20 @@ def test_units_of_time(unit, scale):
     events = np.array([(0, 0), (2_500 * scale, 1), (7_000 * scale, 2)], dtype=dtype)
     samples = from_torch([(events, 0)], bin_ms=1, steps=8, time_unit=unit)
     assert samples[0][0].nonzero().tolist() == [[0, 0], [2, 1], [7, 2]]
+
+
+@pytest.mark.parametrize(("unit", "dtype", "times"), [("ms", "u2", [0, 66, 999]), ("s", "i4", [0, 2148, 4300])])
+def test_times_of_few_bits_do_not_wrap(unit, dtype, times):
+    events = np.array([(t, 0) for t in times], dtype=[("t", dtype), ("x", "i2")])
+    samples = from_torch([(events, 0)], bin_ms=1 if unit == "ms" else 1000, steps=5000, time_unit=unit)
+    assert samples[0][0].nonzero()[:, 0].tolist() == times
+
+
+@pytest.mark.parametrize(("dtype", "time"), [("f8", np.nan), ("i8", 2**60)])
+def test_times_beyond_all_clocks_are_refused(dtype, time):
+    events = np.array([(0, 0), (time, 0)], dtype=[("t", dtype), ("x", "i2")])
+    with pytest.raises(ValueError, match="from_torch: t must be numbers"):
+        from_torch([(events, 0)], bin_ms=1, steps=5)
 
 
 def test_a_row_of_units_has_no_second_polarity():

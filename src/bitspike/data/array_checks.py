@@ -21,7 +21,7 @@ def array(path: Path, arrays: Mapping[str, Stored], name: str) -> NDArray[Any]:
     return arrays[name].read()
 
 
-def require_finite(path: Path, name: str, values: NDArray[Any]) -> None:
+def require_finite(path: Path | str, name: str, values: NDArray[Any]) -> None:
     """Raise if some of the numbers are NaN or infinite."""
     wrong = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(0, bool)
     if wrong.any():
@@ -47,7 +47,7 @@ def whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> N
     return values.astype(np.uint8) if values.dtype.kind == "b" else values.astype(values.dtype.newbyteorder("="))
 
 
-def require_flat(path: Path, name: str, values: NDArray[Any]) -> None:
+def require_flat(path: Path | str, name: str, values: NDArray[Any]) -> None:
     """Raise unless the array has one dimension."""
     if values.ndim != 1:
         raise ValueError(f"{path}: {name} must have one dimension, but has the shape {list(values.shape)}")

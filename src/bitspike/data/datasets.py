@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
+
 from bitspike.config import validated
 from bitspike.data.binning import Binning
 from bitspike.data.catalog import CATALOG, lookup
@@ -19,7 +21,7 @@ from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.sample_columns import Numbering, read_columns
 from bitspike.data.samples import Dataset, Samples
-from bitspike.data.splits import limited, limited_by_class, split_rows
+from bitspike.data.splits import limited, limited_by_class, split_labels, split_rows
 from bitspike.data.thinning import thinned
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def open_dataset(
         data,
         train=_chosen(data.train, "train", config.train_limit, config),
         test=_chosen(data.test, "test", config.test_limit, config),
+        valid=None if data.valid is None else _chosen(data.valid, "valid", None, config),
     )
 
 
@@ -136,15 +139,18 @@ def _binning(config: DataConfig, defaults: EventSource | None, split: str) -> Bi
     if split == "test":
         # steps given without test_steps hold for both
         steps = config.test_steps or (config.steps if config.steps is not None else chosen("test_steps", steps))
-    duration = None if config.duration_ms is None else round(config.duration_ms * 1000)
     return Binning(
         bin_us=round(bin_ms * 1000),
         steps=steps,
         downsample=chosen("downsample", 1),
         polarity=chosen("polarity", True),
         clip=config.clip,
-        duration_us=duration,
+        duration_us=_duration_us(config),
     )
+
+
+def _duration_us(config: DataConfig) -> int | None:
+    return None if config.duration_ms is None else round(config.duration_ms * 1000)
 
 
 def binning_of(config: DataConfig) -> Binning:
@@ -178,8 +184,23 @@ def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
     if (config.kind or kind_of(paths[0])) != "events":
         return config, ""
     given = None if config.bin_ms is None else round(config.bin_ms * 1000)
-    found = default_bins(read_own_events(paths, config), bin_us=given, steps=config.steps)
+    found = default_bins(
+        _training_events(paths, config), bin_us=given, steps=config.steps, duration_us=_duration_us(config)
+    )
     return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
+
+
+def _training_events(paths: Sequence[Path], config: DataConfig) -> Events:
+    """Return the events of the user's training samples: those of `paths` that are not held out for the test."""
+    events = read_own_events(paths, config)
+    if config.test_file is not None:
+        return events
+    columns = [read_columns(path) for path in paths]
+    labels, groups = Numbering.of({"file": columns}, config.groups).numbers(columns)
+    _, held = split_labels(labels, groups, config.test_share, config.split_seed)
+    kept = torch.ones(len(labels), dtype=torch.bool, device="cpu")
+    kept[held] = False
+    return events.select(kept.numpy())
 
 
 def _own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:

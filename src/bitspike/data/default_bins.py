@@ -32,12 +32,14 @@ class Bins:
     source: str
 
 
-def default_bins(events: Events, *, bin_us: int | None = None, steps: int | None = None) -> Bins:
+def default_bins(
+    events: Events, *, bin_us: int | None = None, steps: int | None = None, duration_us: int | None = None
+) -> Bins:
     """Return bins that cover the samples: what is given stays, and the rest is found.
 
-    The bins end where 95 % of the samples and 99 % of the events have ended. They are about 100 for a row of channels
-    and 30 for a camera, and at most four for each event of the median sample, but 20 at least. Their width is a round
-    number. A recorder whose clock ticks slowly gets bins of whole ticks.
+    The bins end where 95 % of the samples and 99 % of the events have ended, or at `duration_us` if sooner. They
+    are about 100 for a row of channels and 30 for a camera, and at most four for each event of the median sample, but
+    20 at least. Their width is a round number. A recorder whose clock ticks slowly gets bins of whole ticks.
 
     Examples:
         >>> import numpy as np
@@ -63,13 +65,16 @@ def default_bins(events: Events, *, bin_us: int | None = None, steps: int | None
         int(np.quantile(values, share, method="higher")) for values, share in ((ends, LONG), (events.t, KEPT))
     )
     last = max(sample_end, event_end)  # the last moment that a bin must hold
+    cut = ""
+    if duration_us is not None and last >= duration_us:
+        last, cut = max(duration_us - 1, 0), f"; duration_ms ends them at {_in_words(duration_us)}"
     if bin_us is None:
         bin_us = _width(last, steps, int(np.median(lengths[lengths > 0])), events)
     return Bins(
         bin_us,
         last // bin_us + 1 if steps is None else steps,
         f"found: {LONG:.0%} of the samples end within {_in_words(sample_end)}, {KEPT:.0%} of the events within "
-        f"{_in_words(event_end)}".replace("%", " %"),
+        f"{_in_words(event_end)}{cut}".replace("%", " %"),
     )
 
 

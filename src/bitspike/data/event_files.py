@@ -12,6 +12,7 @@ import torch
 
 from bitspike.data.array_checks import array, require_finite, require_flat, require_length, whole
 from bitspike.data.array_files import LIMIT, Stored, listed, open_arrays
+from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_first
 from bitspike.data.events import Events
 from bitspike.data.sample_columns import as_numbers, group_column, label_column
 from bitspike.data.samples import Frames, Images, frames_from_dense
@@ -19,7 +20,6 @@ from bitspike.data.samples import Frames, Images, frames_from_dense
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 NEEDS = {
     "images": "images [N, H, W] or [N, C, H, W] and labels [N]",
     "events": "t or t_us [E], x [E], offsets [N+1] and labels [N]; y [E] and p [E] as the sensor has them",
@@ -103,7 +103,7 @@ def read_event_file(
     """
     with open_arrays(path, limit) as arrays:
         name, unit = _time(path, arrays, time_unit)
-        t = _microseconds(path, name, array(path, arrays, name), MICROSECONDS[unit])
+        t = microseconds(path, name, array(path, arrays, name), MICROSECONDS[unit])
         columns = {"x": _column(path, arrays, "x", len(t), 2**31 - 1)}
         if "y" in arrays:
             columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)
@@ -115,7 +115,7 @@ def read_event_file(
     sensor = _sensor(path, columns, sensor)
     _sort_samples(t, columns, offsets)
     if from_first:
-        _start_at_zero(t, offsets)
+        t = times_from_first(t, offsets)
     elif len(t) and t.min() < 0:
         raise ValueError(
             f"{path}: {name} must be at least 0 where time_origin is 'zero', but {int((t < 0).sum())} of {len(t)} are "
@@ -137,20 +137,6 @@ def _time(path: Path, arrays: Mapping[str, Stored], unit: str | None) -> tuple[s
             f'{path}: time_unit must say what t is in, "s", "ms" or "us", but is {unit!r} (t_us needs none)'
         )
     return "t", unit
-
-
-def _microseconds(path: Path, name: str, t: NDArray[Any], scale: int) -> NDArray[np.int64]:
-    require_flat(path, name, t)
-    if t.dtype.kind not in "iuf":
-        raise ValueError(f"{path}: {name} must be numbers, but is {t.dtype}")
-    require_finite(path, name, t)
-    if len(t):
-        low, high = t.min().item(), t.max().item()
-        if max(abs(low), abs(high)) * scale > 2**53:
-            raise ValueError(f"{path}: {name} must be numbers within 2**53 us, but ranges over {low}..{high}")
-    if t.dtype.kind == "f":
-        return np.rint(t.astype(np.float64) * scale).astype(np.int64)
-    return np.asarray(t.astype(np.int64) * scale)
 
 
 def _column(path: Path, arrays: Mapping[str, Stored], name: str, length: int, most: int) -> NDArray[np.integer]:
@@ -218,13 +204,6 @@ def _sort_samples(t: NDArray[np.int64], columns: dict[str, NDArray[Any]], offset
         order = np.argsort(t[here], kind="stable")
         for values in (t, *columns.values()):
             values[here] = values[here][order]
-
-
-def _start_at_zero(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-    """Make the time of each (sorted) sample start at 0, in place."""
-    lengths = np.diff(offsets)
-    first = t[np.minimum(offsets[:-1], max(len(t) - 1, 0))] if len(t) else np.zeros(len(lengths), np.int64)
-    t -= np.repeat(first, lengths)
 
 
 def _require_channels_first(path: Path, shape: tuple[int, ...]) -> None:

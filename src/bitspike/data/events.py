@@ -30,3 +30,20 @@ class Events:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def select(self, kept: NDArray[np.bool_]) -> Events:
+        """Return the samples where `kept [N]` is true, in their order."""
+        import numpy as np
+
+        lengths = np.diff(self.offsets)
+        of_events = np.repeat(kept, lengths)
+        return Events(
+            self.t[of_events],
+            self.x[of_events],
+            None if self.y is None else self.y[of_events],
+            None if self.p is None else self.p[of_events],
+            np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int64),
+            self.labels[kept],
+            self.sensor,
+            None if self.groups is None else self.groups[kept],
+        )

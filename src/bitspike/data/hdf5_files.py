@@ -66,8 +66,15 @@ def _read_text(where: str, data: Any, limit: int, stream: IO[bytes]) -> NDArray[
         if data.ndim != 1:
             raise Refused(f"text must have one dimension, but has the shape {list(data.shape)}")
         values, lengths = _lists_from(data, np.dtype(np.uint8), limit, stream)
-        if lengths.max(initial=0) > LONGEST_TEXT:  # all entries take the memory of the longest
-            raise Refused(f"is text of up to {lengths.max()} bytes, but at most {LONGEST_TEXT} are read")
+        longest, held = int(lengths.max(initial=0)), int(lengths.sum())
+        if longest > LONGEST_TEXT:
+            raise Refused(f"is text of up to {longest} bytes, but at most {LONGEST_TEXT} are read")
+        most = min(limit, max(SMALL, SPARSE * held))
+        if len(data) * longest > most:  # all entries take the memory of the longest
+            raise Refused(
+                f"is {len(data)} texts of up to {longest} bytes, {held} in all, that would take {len(data) * longest} "
+                f"bytes in memory, but at most {most} are read; shorten the longest"
+            )
         raw, ends = values.tobytes(), lengths.cumsum().tolist()
         starts = [0, *ends[:-1]]
         return np.array([raw[start:end] for start, end in zip(starts, ends, strict=True)], dtype=np.bytes_)

@@ -67,18 +67,34 @@ def _numbers_or_text(path: Path, arrays: Mapping[str, Stored], name: str) -> NDA
             raise ValueError(f"{path}: {name} must be whole numbers or text, but is {values.dtype}")
         return whole(path, name, values, 0, 2**31 - 1).astype(np.int64)
     try:
-        text = np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(str)
+        long = _first_long(values)
+        if long is not None:
+            values = values[long : long + 1]  # the only one that is looked at
+        text = _decoded(values)
         found = np.unique(text).tolist()
     except ValueError:  # bytes that are not UTF-8, or numbers that are no characters
         raise ValueError(f"{path}: {name} must be text in UTF-8, but some is not") from None
     for one in found:
         if not one or len(one) > LONGEST_TEXT or not one.isprintable():
-            at = int(np.flatnonzero(text == one)[0])
+            at = int(np.flatnonzero(text == one)[0]) if long is None else long
             raise ValueError(
                 f"{path}: {name} must be numbers, or text of 1 to {LONGEST_TEXT} printable characters, but that of "
                 f"sample {at} is {one[:40]!a}"
             )
     return text
+
+
+def _decoded(values: NDArray[Any]) -> NDArray[Any]:
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(str)
+
+
+def _first_long(values: NDArray[Any]) -> int | None:
+    """Return the place of the first text that is too long, or None.
+
+    Decoding all texts first would take four bytes for each character of the longest, in every entry.
+    """
+    perhaps = np.flatnonzero(np.char.str_len(values) > LONGEST_TEXT).tolist()  # bytes, or characters
+    return next((at for at in perhaps if len(_decoded(values[at : at + 1])[0]) > LONGEST_TEXT), None)
 
 
 # ---- One numbering for the files of all splits
@@ -117,6 +133,11 @@ class Numbering:
 
     def applied(self, samples: Samples, columns: Sequence[Columns]) -> Samples:
         """Return the samples, which are those of the files in order, with labels and groups by this numbering."""
+        labels, groups = self.numbers(columns)
+        return replace(samples, labels=labels, groups=groups)
+
+    def numbers(self, columns: Sequence[Columns]) -> tuple[Tensor, Tensor | None]:
+        """Return the numbers of the labels and, if there are any, of the groups of the files, in order."""
         labels = np.searchsorted(self.labels, np.concatenate([each.labels for each in columns]))
         groups: NDArray[Any] | None = None
         if self.files:
@@ -125,7 +146,7 @@ class Numbering:
         elif self.groups is not None and columns[0].groups is not None:
             groups = np.concatenate([each.groups for each in columns if each.groups is not None])
             groups = np.searchsorted(self.groups, groups) if self.group_labels else groups
-        return replace(samples, labels=_tensor(labels), groups=None if groups is None else _tensor(groups))
+        return _tensor(labels), None if groups is None else _tensor(groups)
 
     @property
     def group_labels(self) -> tuple[str, ...]:

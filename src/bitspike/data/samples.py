@@ -240,6 +240,18 @@ def frames(
     return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, tally, groups)
 
 
+def _require_equal_bins(train: Samples, other: Samples | None, split: str) -> None:
+    """Raise if the samples have time bins of another width than the training samples; the number may differ."""
+    if not isinstance(train, Frames) or not isinstance(other, Frames) or train.tally is None or other.tally is None:
+        return
+    if other.tally.bin_us != train.tally.bin_us:
+        width = f"{train.tally.bin_us / 1000:g}"
+        raise ValueError(
+            f"Dataset: training samples have time bins of {width} ms, but {split} samples of "
+            f"{other.tally.bin_us / 1000:g} ms; bin these as in training: bin_ms={width}, steps={train.steps}"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """A data set ready for training. `edition` says which files these are, where several exist.
@@ -278,6 +290,8 @@ class Dataset:
         if len(names) != self.classes:
             raise ValueError(f"Dataset: class_names must be {self.classes}, one a class, but are {len(names)}")
         object.__setattr__(self, "class_names", names)
+        for split, samples in (("test", self.test), ("validation", self.valid)):
+            _require_equal_bins(self.train, samples, split)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
 def split_rows(samples: Samples, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Return rows kept and rows held out, in order: of each class, or whole groups where the samples are in groups."""
-    if samples.groups is None:
-        return held_out(samples.labels, share, seed)
-    return group_rows(samples.groups, drawn_groups(samples.labels, samples.groups, share, seed))
+    return split_labels(samples.labels, samples.groups, share, seed)
+
+
+def split_labels(labels: Tensor, groups: Tensor | None, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Return rows kept and rows held out, as `split_rows` does for samples with these labels and groups."""
+    if groups is None:
+        return held_out(labels, share, seed)
+    return group_rows(groups, drawn_groups(labels, groups, share, seed))
 
 
 def held_out(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from bitspike.data.binning import MOST_COUNT, Binning, bin_events
 from bitspike.data.default_bins import default_bins
+from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_first
 from bitspike.data.events import Events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
-
-if TYPE_CHECKING:
-    pass
-
-MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def from_torch(
@@ -61,15 +58,17 @@ def from_torch(
     if _is_events(pairs[0][0]):
         size = _sensor_size(dataset)
         events = _joined([values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size)
-        events = _from_first(events) if time_origin == "first" else events
-        bins = default_bins(events, bin_us=None if bin_ms is None else round(bin_ms * 1000), steps=steps)
+        if time_origin == "first":
+            events = replace(events, t=times_from_first(events.t, events.offsets))
+        width, duration = (None if each is None else round(each * 1000) for each in (bin_ms, duration_ms))
+        bins = default_bins(events, bin_us=width, steps=steps, duration_us=duration)
         binning = Binning(
             bin_us=bins.bin_us,
             steps=bins.steps,
             downsample=downsample,
             polarity=(size is None or size[2] > 1) if polarity is None else polarity,
             clip=clip,
-            duration_us=None if duration_ms is None else round(duration_ms * 1000),
+            duration_us=duration,
         )
         return bin_events(events, binning)
     given = {"bin_ms": bin_ms, "sensor": sensor, "polarity": polarity, "clip": clip, "duration_ms": duration_ms}
@@ -161,7 +160,7 @@ def _joined(
     columns = {name: np.concatenate([part[name] for part in parts]) for name in ("t", "x", "y", "p") if name in names}
     if "y" in columns and size is not None and size[1] == 1:
         del columns["y"]  # a row of units
-    t = np.rint(columns.pop("t") * scale).astype(np.int64)
+    t = microseconds("from_torch", "t", columns.pop("t"), scale)
     p = columns.pop("p", None)
     places = {name: values.astype(np.int64) for name, values in columns.items()}
     if sensor is None and size is not None:
@@ -181,18 +180,6 @@ def _joined(
         tuple(sensor),
         None if groups is None else groups.numpy(),
     )
-
-
-def _from_first(events: Events) -> Events:
-    """Return the events with the time of each sample counted from its first event."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    lengths = np.diff(events.offsets)
-    starts = np.minimum(events.offsets[:-1], max(len(events.t) - 1, 0))
-    first = events.t[starts] if len(events.t) else np.zeros(len(lengths), np.int64)
-    return replace(events, t=events.t - np.repeat(first, lengths))
 
 
 # ---- Frames

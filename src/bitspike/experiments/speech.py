@@ -12,6 +12,7 @@ from torch import Tensor
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.config import DataConfig
 from bitspike.data.datasets import binning_of
+from bitspike.data.event_times import times_from_first
 from bitspike.data.events import Events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.speech.cochlea import encode_speech
@@ -97,11 +98,7 @@ def joined(parts: Sequence[Events]) -> Events:
 
 def from_first(events: Events) -> Events:
     """Return the same events, with the time of each sample from its first event on."""
-    import numpy as np
-
-    lengths = np.diff(events.offsets)
-    first = np.append(events.t, 0)[events.offsets[:-1]]
-    return replace(events, t=events.t - np.repeat(first, lengths))
+    return replace(events, t=times_from_first(events.t, events.offsets))
 
 
 class SpeechNetwork:

@@ -1,0 +1,40 @@
+"""Times of events: microseconds from any unit and type of number, and time from a sample's first event."""
+
+import numpy as np
+import pytest
+
+from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_first
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int32, np.uint64, np.float32, np.float64])
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_every_type_of_number_gives_the_same_microseconds(dtype, unit):
+    times = microseconds("here", "t", np.array([0, 3, 250], dtype), MICROSECONDS[unit])
+    assert times.dtype == np.int64
+    assert times.tolist() == [0, 3 * MICROSECONDS[unit], 250 * MICROSECONDS[unit]]
+
+
+def test_units():
+    assert MICROSECONDS == {"s": 1_000_000, "ms": 1_000, "us": 1}
+    assert microseconds("here", "t", np.array([0.0014996, -0.5]), 1000).tolist() == [1, -500]
+
+
+@pytest.mark.parametrize(
+    ("t", "says"),
+    [
+        (np.array([2**53], np.int64), r"here: t must be numbers within 2\*\*53 us"),
+        (np.array([np.nan]), "here: t must be numbers, but 1 of 1 are NaN"),
+        (np.array(["1"]), "here: t must be numbers, but is <U1"),
+        (np.zeros((2, 2)), "here: t must have one dimension"),
+    ],
+)
+def test_times_that_are_none(t, says):
+    with pytest.raises(ValueError, match=says):
+        microseconds("here", "t", t, 1000)
+
+
+def test_time_from_the_first_event_of_each_sample():
+    t, offsets = np.array([5, 7, -2, 40]), np.array([0, 0, 2, 3, 3, 4, 4])  # some samples are silent
+    assert times_from_first(t, offsets).tolist() == [0, 2, 0, 0]
+    assert t.tolist() == [5, 7, -2, 40]
+    assert times_from_first(np.zeros(0, np.int64), np.zeros(3, np.int64)).tolist() == []
