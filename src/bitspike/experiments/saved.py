@@ -30,7 +30,7 @@ from bitspike.experiments.beside import run_baselines
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
-from bitspike.experiments.schema import Experiment, read_experiment
+from bitspike.experiments.schema import Experiment, read_run_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
@@ -79,7 +79,7 @@ def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> Spiking
 
 def made_with(run: Path) -> Experiment:
     """Return the experiment of a run that was made; what only training used may have been removed since."""
-    return read_experiment(run / "experiment.toml", drop_removed=True)
+    return read_run_experiment(run / "experiment.toml", drop_removed=True)
 
 
 def load_network(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
