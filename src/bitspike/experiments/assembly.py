@@ -212,7 +212,9 @@ def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
     kept = list(PATHS) if paths else []
     # Earlier versions held out samples of a set whose groups are known now: their runs are not this one's beginning.
     whole = [] if held_out_groups(spec, data) is None else ["whole groups are held out"]
-    return _digest([_deciding(spec, kept), data.edition, *whole])
+    # Earlier versions gave 1-bit recurrent weights the whole gradient.
+    shared = ["recurrent gradient / sqrt(neurons)"] if spec.net.recurrent and spec.net.binary else []
+    return _digest([_deciding(spec, kept), data.edition, *whole, *shared])
 
 
 def settings_digest(spec: Experiment) -> str:
