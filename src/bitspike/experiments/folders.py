@@ -129,4 +129,13 @@ def write_experiment(spec: Experiment, trainer: Trainer, world: World, above: Ru
     for left in folder.events() if not trainer.progress.step else ():
         left.unlink(missing_ok=True)
     heading = f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"
-    write_text(folder.experiment, as_toml(spec, heading))
+    write_text(folder.experiment, as_toml(_with_found_files(spec), heading))
+
+
+def _with_found_files(spec: Experiment) -> Experiment:
+    """Return the experiment with the files that its patterns stand for: a file that is added later is not the run's."""
+    found: dict[str, Path | tuple[Path, ...]] = {
+        field: paths[0] if len(paths) == 1 and isinstance(getattr(spec.data, field), Path) else tuple(paths)
+        for field, paths in own_paths(spec.data).items()
+    }
+    return spec.model_copy(update={"data": spec.data.model_copy(update=found)})
