@@ -197,5 +197,18 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
     if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
         words = samples_in_words(spec, part, options.data_root)
+        if spec.data.file is not None and data.edition == _edition_of(run):
+            return [
+                f"{words} come from the same files as the run's, but an earlier version numbered labels or drew limits "
+                "otherwise: this is not the run's accuracy; train again"
+            ]
         return [f"{words} were replaced since the run was made: this is not the accuracy on its own data"]
     return []
+
+
+def _edition_of(run: Path) -> str | None:
+    """Return the edition of the data that a run was made on; None where its summary does not tell."""
+    try:
+        return (RunFolder(run).read_summary() or {}).get("edition")
+    except ValueError:  # a damaged summary is no reason to refuse an evaluation
+        return None
