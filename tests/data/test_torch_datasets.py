@@ -223,3 +223,23 @@ EVENTS = np.zeros(2, TONIC)
 def test_what_cannot_be_samples_is_refused_in_words(dataset, options, says):
     with pytest.raises((ValueError, TypeError), match=says):
         from_torch(dataset, **options)
+
+
+@pytest.mark.parametrize(
+    ("place", "options", "says"),
+    [
+        (1, {"time_unit": "sec"}, "from_torch: time_unit must be 's' or 'ms' or 'us', but is 'sec'"),
+        (1, {"time_origin": "Zero"}, "from_torch: time_origin must be 'first' or 'zero', but is 'Zero'"),
+        (1.5, {}, "from_torch: x must be whole numbers, but some are not"),
+        (np.nan, {}, "from_torch: x must be whole numbers, but some are not"),
+    ],
+)
+def test_events_are_checked_as_those_of_a_file(place, options, says):
+    events = np.array([(0.0, 0.0), (5.0, place)], dtype=[("t", "f8"), ("x", "f8")])
+    with pytest.raises(ValueError, match=says):
+        from_torch([(events, 0)] * 2, bin_ms=1, steps=5, sensor=(4,), polarity=False, **options)
+
+
+def test_groups_may_be_text():
+    found = from_torch(FakeTonic(4), bin_ms=1, steps=9, groups=["b", "a", "b", "c"])
+    assert found.groups.tolist() == [1, 0, 1, 2]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bitspike import load_run
 from bitspike.experiments import completion
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import Decays, as_toml, read_experiment, with_values
@@ -155,6 +156,18 @@ def test_such_a_file_is_read_without_its_data(read, workplace, monkeypatch):
     text = f'bin_ms = 5.0\nsteps = 9\n[net]\nnotation = "6-8-3"\n{NEURONS}[train]\nlr = 0.1\n'
     monkeypatch.setattr(completion, "_filled", None)
     assert read(row_arrays(), MS + text).data.steps == 9
+
+
+@pytest.mark.parametrize("kind", ["images", "spikes"])
+def test_a_run_is_loaded_without_its_data(kind, workplace, cli, monkeypatch):
+    values = np.random.default_rng(0).integers(0, 2, (30, 4, 6), dtype=np.uint8)
+    write_npz(workplace / "own.npz", **{kind: values}, labels=np.arange(30) % 3)
+    inputs = 24 if kind == "images" else 6
+    text = f'[net]\nnotation = "{inputs}-3"\n{NEURONS}[train]\nlr = 0.1\nepochs = 1\ntensorboard = false\n'
+    (workplace / "mine.toml").write_text(FILE + text)
+    assert cli("train", workplace / "mine.toml", "--out", workplace / "run", "--device", "cpu")[0] == 0
+    monkeypatch.setattr(completion, "_filled", None)
+    assert load_run(workplace / "run").layers[0].synapse.in_features == inputs
 
 
 def test_base_none_asks_for_every_field(read):

@@ -11,7 +11,7 @@ from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Frames
 from bitspike.experiments.held_out import held_out_in_words, splits
-from bitspike.experiments.schema import as_toml, read_experiment, with_values
+from bitspike.experiments.schema import as_toml, read_experiment, read_run_experiment, with_values
 from helpers.files import event_arrays, write_hdf5, write_npz
 
 NET = """
@@ -120,6 +120,21 @@ def test_a_run_on_several_files_is_evaluated_and_resumed(workplace, cli):
     status, _, err = cli("train", toml, "--out", workplace / "run", "--device", "cpu", "--resume", "--epochs", 2)
     assert status == 1
     assert "rec-3.npz hold sha256" in err.strip().splitlines()[-1]
+
+
+def test_a_run_keeps_the_files_that_its_patterns_stood_for(workplace, cli):
+    for name in ("rec-1", "rec-2", "test-1"):
+        write_npz(workplace / f"{name}.npz", **images(15))
+    toml = write_toml(workplace, 'file = "rec-*.npz"\ntest_file = "test-?.npz"\nvalidation_file = "rec-1.npz"')
+    assert cli("train", toml, "--out", workplace / "run", "--device", "cpu")[0] == 0
+    write_npz(workplace / "rec-3.npz", **images(18))
+    write_npz(workplace / "test-2.npz", **images(21))
+    kept = read_run_experiment(workplace / "run" / "experiment.toml").data
+    assert kept.file == (workplace / "rec-1.npz", workplace / "rec-2.npz")
+    assert (kept.test_file, kept.validation_file) == (workplace / "test-1.npz", workplace / "rec-1.npz")
+    status, out, _ = cli("evaluate", workplace / "run", "--json", "--device", "cpu")
+    assert status == 0
+    assert (json.loads(out)["samples"], json.loads(out)["warnings"]) == (15, [])
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
 from bitspike.data.mistakes import findings
 from bitspike.data.profiles import profile
+from bitspike.experiments import saved
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.data_warnings import FINDINGS, data_warnings
 from bitspike.experiments.held_out import held_out_in_words, splits
 from bitspike.experiments.run_data import RunData
+from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment
 from helpers.files import write_hdf5, write_npz
 
@@ -150,6 +152,32 @@ def test_the_run_tells_what_data_info_tells(workplace):
     wanted = [str(each) for each in findings(profile(data, parts)) if each.cause in FINDINGS]
     assert len(wanted) > 2
     assert sorted(data_warnings(data, parts)) == sorted(wanted)
+
+
+def test_samples_that_an_earlier_version_made_otherwise_are_not_called_replaced(workplace, cli, monkeypatch):
+    """The same files with other samples: the numbering of labels, or the draw of limits, was another one."""
+    write_npz(workplace / "own.npz", **images([1, 2, 4] * 10))
+    toml = write_toml(workplace, 'file = "own.npz"')
+    assert cli("train", toml, "--out", workplace / "run", "--device", "cpu")[0] == 0
+
+    def warnings():
+        return evaluate_run(workplace / "run", "test", RunOptions()).warnings
+
+    assert warnings() == []
+    with monkeypatch.context() as patch:
+        patch.setattr(saved, "samples_digests", lambda data: {"train": "other", "test": "other"})
+        (line,) = warnings()
+        assert line.startswith("the test samples (")
+        assert line.endswith(
+            "own.npz) come from the same files as the run's, but an earlier version numbered labels or drew limits "
+            "otherwise: this is not the run's accuracy; train again"
+        )
+        (workplace / "run" / "summary.json").write_text("{")
+        assert "were replaced" in warnings()[0]
+        (workplace / "run" / "summary.json").unlink()
+        assert "were replaced" in warnings()[0]
+    write_npz(workplace / "own.npz", **images([1, 4, 2] * 10))
+    assert "were replaced" in warnings()[0]
 
 
 # ---- Groups

@@ -47,7 +47,7 @@ REFUSED = [
     (
         "net.recurrent=true",
         ["net.notation='6-3'"],
-        "net.recurrent = true would do nothing | hidden Dense layer | false",
+        "net.recurrent = true would do nothing | hidden Dense layer | net.hidden | false",
     ),
     ("net.clip=1", ["net.binary=false"], "net.clip = 1.0 would do nothing | net.binary = true | set it to none"),
     ("net.steps=50", [], "net.steps = 50 would do nothing | samples without time steps | data.steps"),

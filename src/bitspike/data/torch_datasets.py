@@ -30,7 +30,7 @@ def from_torch(
     polarity: bool | None = None,
     clip: int | None = None,
     duration_ms: float | None = None,
-    groups: Sequence[int] | None = None,
+    groups: Sequence[int] | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Frames:
     """Return the samples of a PyTorch data set of (events, label) or (frames, label), ready for training.
@@ -40,7 +40,7 @@ def from_torch(
     samples last. Other options are those of an experiment's [data] table. Where `sensor`, (height, width) or (units,),
     or `polarity` is not given, tonic's `sensor_size` says it, else the largest coordinates do. Frames are arrays or
     tensors `[T, ...]` of whole numbers 0 to 255. Shorter ones are filled up with silence to `steps` (default: the
-    longest), longer ones are cut. `groups` says which samples belong together: one whole number a sample.
+    longest), longer ones are cut. `groups` says which samples belong together: one whole number or text a sample.
 
     Examples:
         >>> import numpy as np
@@ -52,6 +52,9 @@ def from_torch(
         >>> x.nonzero().tolist(), label  # step and channel of each event
         ([[0, 3], [2, 0]], 1)
     """
+    for name, value, known in (("time_unit", time_unit, MICROSECONDS), ("time_origin", time_origin, ("first", "zero"))):
+        if value not in known:
+            raise ValueError(f"from_torch: {name} must be {' or '.join(map(repr, known))}, but is {value!r}")
     pairs = list(_pairs(dataset, progress or silent))
     labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
     of_sample = _groups(groups, len(pairs))
@@ -110,12 +113,19 @@ def _kind(value: object) -> str:
     return f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
 
 
-def _groups(groups: Sequence[int] | None, samples: int) -> Tensor | None:
+def _groups(groups: Sequence[int] | Sequence[str] | None, samples: int) -> Tensor | None:
     if groups is None:
         return None
-    found = torch.as_tensor(groups, dtype=torch.int64, device="cpu")
+    import numpy as np
+
+    values = np.asarray(groups)
+    if values.dtype.kind in "US":
+        values = np.unique(values, return_inverse=True)[1]
+    found = torch.as_tensor(values, dtype=torch.int64, device="cpu")
     if found.shape != (samples,):
-        raise ValueError(f"from_torch: groups must be one number a sample, {samples}, but are {list(found.shape)}")
+        raise ValueError(
+            f"from_torch: groups must be one number or text a sample, {samples}, but are {list(found.shape)}"
+        )
     return found
 
 
@@ -162,6 +172,9 @@ def _joined(
         del columns["y"]  # a row of units
     t = microseconds("from_torch", "t", columns.pop("t"), scale)
     p = columns.pop("p", None)
+    for name, values in columns.items():
+        if not np.array_equal(values, np.floor(values)):  # NaN is not equal to itself
+            raise ValueError(f"from_torch: {name} must be whole numbers, but some are not")
     places = {name: values.astype(np.int64) for name, values in columns.items()}
     if sensor is None and size is not None:
         sensor = (size[1], size[0]) if "y" in places else (size[0],)

@@ -34,7 +34,10 @@ from bitspike.train.tasks import LOSSES, Task
 from bitspike.train.tricks import setting_for, tricks_for
 
 # Fields that change no number: what a run shows, and how much memory it takes.
-SAME_NUMBERS = ("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch")
+SAME_NUMBERS = (
+    *("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch"),
+    "data.class_names",
+)
 # Fields that may differ when a run is resumed: those, and how long it trains.
 FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
 
@@ -212,7 +215,9 @@ def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
     kept = list(PATHS) if paths else []
     # Earlier versions held out samples of a set whose groups are known now: their runs are not this one's beginning.
     whole = [] if held_out_groups(spec, data) is None else ["whole groups are held out"]
-    return _digest([_deciding(spec, kept), data.edition, *whole])
+    # Earlier versions gave 1-bit recurrent weights the whole gradient.
+    shared = ["recurrent gradient / sqrt(neurons)"] if spec.net.recurrent and spec.net.binary else []
+    return _digest([_deciding(spec, kept), data.edition, *whole, *shared])
 
 
 def settings_digest(spec: Experiment) -> str:
@@ -230,12 +235,18 @@ def _deciding(spec: Experiment, kept: Sequence[str] = ()) -> dict[str, Any]:
 
     So a field that a later version adds does not change the digest of an old run.
     """
-    values: dict[str, Any] = spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    values = _without_first(spec.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
     for key in (*free_fields(spec), *PATHS, "name", "title", "paper", "sources"):
         if key not in kept:
             table, _, name = key.rpartition(".")
             (values.get(table, {}) if table else values).pop(name, None)
     return values
+
+
+def _without_first(values: dict[str, Any]) -> dict[str, Any]:
+    """Return an experiment's values without a time origin of "first", which means the same as none."""
+    data = {key: value for key, value in values["data"].items() if (key, value) != ("time_origin", "first")}
+    return {**values, "data": data}
 
 
 def _digest(values: Any) -> str:
@@ -287,7 +298,8 @@ def differences(a: Experiment, b: Experiment, free: Sequence[str] | None = None)
         return found
 
     first, second = (
-        flat({k: v for k, v in as_values(x).items() if k not in ("sources", "paper", "title", "name")}) for x in (a, b)
+        flat({k: v for k, v in _without_first(as_values(x)).items() if k not in ("sources", "paper", "title", "name")})
+        for x in (a, b)
     )
     may_differ = free_fields(a) if free is None else free
     return [

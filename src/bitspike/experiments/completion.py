@@ -158,7 +158,7 @@ def _recipe_for(values: Mapping[str, Any], found: Tables, data: Dataset, base: s
 
 def _count_training(values: Mapping[str, Any], data: Dataset) -> int:
     """Return about how many samples train: without those that choose the epoch, where they come from the same file."""
-    if _table(values, "train").get("protocol") == "paper" or getattr(data, "valid", None) is not None:
+    if _table(values, "train").get("protocol") == "paper" or data.valid is not None:
         return len(data.train)
     usual: float = DataConfig.model_fields["validation_share"].default
     share: float = _table(values, "data").get("validation_share", usual)

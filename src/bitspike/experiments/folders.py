@@ -11,7 +11,7 @@ from bitspike.data.own_paths import own_edition, own_paths
 from bitspike.experiments.assembly import RunOptions, differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.saved import is_run
-from bitspike.experiments.schema import Experiment, as_toml, read_experiment
+from bitspike.experiments.schema import Experiment, as_toml, read_run_experiment
 from bitspike.files import locked, require_folder, write_text
 from bitspike.train.loop import Trainer
 from bitspike.train.run_folder import RunFolder, trial_folders
@@ -62,7 +62,7 @@ def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, wor
 
 def _complete_run(spec: Experiment, folder: RunFolder) -> dict[str, Any] | None:
     """Return the summary of the run in the folder if nothing is left to do; raise if it is not a run of `spec`."""
-    before = read_experiment(folder.experiment)
+    before = read_run_experiment(folder.experiment)
     changed = differences(before, spec)
     if changed:
         raise ValueError(
@@ -129,4 +129,13 @@ def write_experiment(spec: Experiment, trainer: Trainer, world: World, above: Ru
     for left in folder.events() if not trainer.progress.step else ():
         left.unlink(missing_ok=True)
     heading = f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"
-    write_text(folder.experiment, as_toml(spec, heading))
+    write_text(folder.experiment, as_toml(_with_found_files(spec), heading))
+
+
+def _with_found_files(spec: Experiment) -> Experiment:
+    """Return the experiment with the files that its patterns stand for: a file that is added later is not the run's."""
+    found: dict[str, Path | tuple[Path, ...]] = {
+        field: paths[0] if len(paths) == 1 and isinstance(getattr(spec.data, field), Path) else tuple(paths)
+        for field, paths in own_paths(spec.data).items()
+    }
+    return spec.model_copy(update={"data": spec.data.model_copy(update=found)})

@@ -30,7 +30,7 @@ from bitspike.experiments.beside import run_baselines
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
-from bitspike.experiments.schema import Experiment, read_experiment
+from bitspike.experiments.schema import Experiment, read_run_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
 from bitspike.train.checkpoint import load_weights, require_shapes, weights_info
@@ -79,7 +79,7 @@ def load_run(path: str | Path, *, device: str | torch.device = "cpu") -> Spiking
 
 def made_with(run: Path) -> Experiment:
     """Return the experiment of a run that was made; what only training used may have been removed since."""
-    return read_experiment(run / "experiment.toml", drop_removed=True)
+    return read_run_experiment(run / "experiment.toml", drop_removed=True)
 
 
 def load_network(run: Path, spec: Experiment, device: torch.device) -> SpikingNetwork:
@@ -197,5 +197,18 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
     if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
         words = samples_in_words(spec, part, options.data_root)
+        if spec.data.file is not None and data.edition == _edition_of(run):
+            return [
+                f"{words} come from the same files as the run's, but an earlier version numbered labels or drew limits "
+                "otherwise: this is not the run's accuracy; train again"
+            ]
         return [f"{words} were replaced since the run was made: this is not the accuracy on its own data"]
     return []
+
+
+def _edition_of(run: Path) -> str | None:
+    """Return the edition of the data that a run was made on; None where its summary does not tell."""
+    try:
+        return (RunFolder(run).read_summary() or {}).get("edition")
+    except ValueError:  # a damaged summary is no reason to refuse an evaluation
+        return None

@@ -246,20 +246,33 @@ def experiment(values: Mapping[str, Any], where: str | Callable[[Problem], str])
     return validated(Experiment, without_removed(values, place_of), place_of)
 
 
-def read_experiment(path: Path, settings: Sequence[str] = (), *, drop_removed: bool = False) -> Experiment:
+def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
 
     What the file leaves out is found from its data or taken from a base recipe (see `completion.py`). Paths in the file
     are relative to it. An error names the file, or the setting that it comes from.
+    """
+    return _with_settings(_values_of(path), settings, str(path), is_file=True)
+
+
+def read_run_experiment(path: Path, *, drop_removed: bool = False) -> Experiment:
+    """Return the experiment of a run's experiment.toml, which holds every field; no data is read.
+
     `drop_removed` leaves out fields that were removed since, whatever they were set to.
     """
+    values = _values_of(path)
+    return experiment(without_any_removed(values) if drop_removed else values, str(path))
+
+
+def _values_of(path: Path) -> dict[str, Any]:
+    """Return the tables of an experiment's TOML file, with a name and with absolute paths."""
     values = read_toml(path)
     values.setdefault("name", path.stem)
     for key in PATHS:
         table, _, field = key.partition(".")
         if isinstance(held := values.get(table), dict) and field in held:
             held[field] = absolute(path.parent, held[field], f"{path}: {key}")
-    return _with_settings(without_any_removed(values) if drop_removed else values, settings, str(path), is_file=True)
+    return values
 
 
 def with_values(spec: Experiment, settings: Sequence[str]) -> Experiment:

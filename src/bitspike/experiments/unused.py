@@ -31,7 +31,12 @@ def _has_hidden_dense(spec: Experiment, data: Dataset) -> bool:
 
 RULES = (
     Rule("net.norm", "a convolution", _has_convolution, "batch norm behind Dense layers is net.dense_norm = true"),
-    Rule("net.recurrent", "a hidden Dense layer", _has_hidden_dense),
+    Rule(
+        "net.recurrent",
+        "a hidden Dense layer",
+        _has_hidden_dense,
+        "give net.hidden, such as [256, 256], in place of a notation, or set it to false",
+    ),
     Rule("net.clip", "net.binary = true", lambda spec, data: spec.net.binary),
     Rule(
         "net.steps",

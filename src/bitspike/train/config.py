@@ -118,7 +118,7 @@ class TrainConfig(Config):
     """With `cross_entropy`, the share of the target that is spread over all classes alike."""
     class_weights: Literal["none", "balanced"] = "none"
     """With `balanced`, a sample counts in the loss of `count` and `cross_entropy` by its class, so that all classes
-    count alike: n / (classes * n_c), where n_c of n training samples are of its class.
+    count alike: n / (present * n_c), where n_c of n training samples are of its class, and `present` classes have one.
     """
     over_time: Literal["mean", "sum"] = "mean"
     """With `trace`, whether the error is averaged or summed over time."""

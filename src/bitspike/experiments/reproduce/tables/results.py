@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.experiments.reproduce.tables.table import BEST, PROTOCOLS, VARIANTS, PaperTable
-from bitspike.experiments.schema import Experiment, read_experiment
+from bitspike.experiments.schema import Experiment, read_run_experiment
 from bitspike.train.run_folder import Row, RunFolder, trial_folders
 
 Key = tuple[str, str, str]  # protocol, task, cell
@@ -84,7 +84,7 @@ def _read_trials(folder: Path) -> list[Trial]:
         if (summary := files.read_summary()) is not None:
             if missing := [key for key in READ if key not in summary]:
                 raise ValueError(f"{path / 'summary.json'} lacks {missing[0]!r}: not the summary of a whole run")
-            trials.append(Trial(path, read_experiment(files.experiment), summary, _read_rows(files.metrics)))
+            trials.append(Trial(path, read_run_experiment(files.experiment), summary, _read_rows(files.metrics)))
     return trials
 
 

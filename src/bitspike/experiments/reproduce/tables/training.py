@@ -15,7 +15,7 @@ from bitspike.experiments.reproduce.tables.report import write_report
 from bitspike.experiments.reproduce.tables.results import read_results
 from bitspike.experiments.reproduce.tables.table import PaperTable
 from bitspike.experiments.runs import train_trials
-from bitspike.experiments.schema import Experiment, read_experiment
+from bitspike.experiments.schema import Experiment, read_run_experiment
 
 
 def train_table(
@@ -68,7 +68,7 @@ def require_same_experiments(cells: Sequence[Cell], out: Path) -> None:
             if not made.is_file():
                 continue
             asked = cell.spec.model_copy(update={"seed": cell.spec.seed + trial})
-            if changed := differences(read_experiment(made), asked):
+            if changed := differences(read_run_experiment(made), asked):
                 raise ValueError(
                     f"{made.parent} holds another experiment: {'; '.join(changed[:4])}; choose another --out, "
                     "or repeat the --set it was made with"
