@@ -207,7 +207,7 @@ EVENTS = np.zeros(2, TONIC)
         ([(torch.ones(2, 2), "dog")], {}, "label of sample 0 must be a whole number from 0 on, but is 'dog'"),
         ([(torch.ones(2, 2), -1)], {}, "must be a whole number from 0 on, but is -1"),
         ([(torch.ones(2, 2), torch.ones(3))], {}, "must be a whole number from 0 on"),
-        ([(torch.ones(2, 2), 0)], {"groups": [1, 2]}, r"groups must be one number a sample, 1, but are \[2\]"),
+        ([(torch.ones(2, 2), 0)], {"groups": [1, 2]}, r"groups must be one number or text a sample, 1, but are \[2\]"),
         ([(torch.ones(2, 2), 0)], {"bin_ms": 1}, "bin_ms is for events, but these samples are frames"),
         ([(torch.ones(2, 2), 0)], {"downsample": 2}, "downsample is for events"),
         ([(torch.ones(2), 0)], {}, r"sample 0 must be frames \[T, ...\] or structured events, but is \[2\]"),
