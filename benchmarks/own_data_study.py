@@ -39,7 +39,7 @@ Events = tuple[NDArray[np.float64], NDArray[np.int64]]  # times in units of the 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """What differs between persons: speed, strength, and how far places are moved (a share of all channels)."""
+    """The differences between persons: speed, strength, and how far places are moved (a share of all channels)."""
 
     speed: float
     strength: float

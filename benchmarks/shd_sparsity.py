@@ -1,4 +1,4 @@
-"""What sparse firing costs: accuracy against hidden spikes a sample, for a ladder of `train.spike_cost`.
+"""The cost of sparse firing: accuracy against hidden spikes a sample, for a ladder of `train.spike_cost`.
 
     python benchmarks/shd_sparsity.py --seeds 5 --out results/shd-sparsity.json
     python benchmarks/shd_sparsity.py --epochs 1 --limit 64 --seeds 2 --costs 0 1e-3 --out try.json --runs runs/try

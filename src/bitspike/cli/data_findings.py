@@ -1,4 +1,4 @@
-"""What `bitspike train` says of the user's own data before the first epoch, where something looks like a mistake."""
+"""Lines that `bitspike train` prints before the first epoch, where the user's own data looks like a mistake."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class EventProfile:
-    """What the events of a split are like; only events in bins count, but for `lost` and `duration_ms`.
+    """Figures of the events of a split; only events in bins count, but for `lost` and `duration_ms`.
 
     `by_step [T]` and `by_channel [*shape]` are the mean numbers of events of a sample. `steps_used` is how many steps
     of a sample hold events; `over_at` is the number of steps in which 95 % of all events come. `lost` has the share of
@@ -87,7 +87,7 @@ class EventProfile:
 
 @dataclass(frozen=True, slots=True)
 class ImageProfile:
-    """What the images of a split are like: the type of a pixel, the range of pixels, and how many images are blank."""
+    """Figures of the images of a split: the type of a pixel, the range of pixels, and how many images are blank."""
 
     dtype: str
     low: float
@@ -98,7 +98,7 @@ class ImageProfile:
 
 @dataclass(frozen=True, slots=True)
 class SplitProfile:
-    """What one split holds: how many samples of each class, its groups, and its events or images.
+    """Figures of one split: how many samples of each class, its groups, and its events or images.
 
     `repeated` counts the samples that are also training samples, equal in all their bins or pixels.
     """
@@ -124,7 +124,7 @@ class SplitProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a data set holds, for every split: `splits` has "train", "test" and perhaps "valid".
+    """Figures of a data set, split by split: `splits` has "train", "test" and perhaps "valid".
 
     Examples:
         >>> import torch

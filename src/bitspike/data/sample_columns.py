@@ -23,7 +23,7 @@ LONGEST_TEXT = 100
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What a file says of its samples: `labels [N]` and perhaps `groups [N]`, int64 or text."""
+    """The columns of a file: for its samples, `labels [N]` and perhaps `groups [N]`, int64 or text."""
 
     path: Path
     labels: NDArray[Any]

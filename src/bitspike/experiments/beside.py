@@ -1,4 +1,4 @@
-"""What stands beside a run's accuracy: the baselines of its data."""
+"""The baselines of a run's data, which are shown beside its accuracy."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NO_BASE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a recipe needs to know of the data, and of the network's layers: "conv" or "dense", the last included."""
+    """The facts a recipe needs of the data, and of the network's layers: "conv" or "dense", the last included."""
 
     samples: int  # that train
     steps: int | None  # of a sample; None for images

@@ -22,7 +22,7 @@ SAMPLES = 256  # of the training set; more hardly change a median
 
 @dataclass(frozen=True, slots=True)
 class LayerThreshold:
-    """What is suggested for one layer of neurons.
+    """The thresholds that are suggested for one layer of neurons.
 
     `drive` is the typical peak of its membranes, `alive` the share of its neurons that fire for some sample at the
     final threshold before training, `theta` a number or a table `{start, stop, rate}`. A layer that is read by its
