@@ -15,37 +15,8 @@ from bitspike.experiments.data_warnings import FINDINGS, data_warnings
 from bitspike.experiments.held_out import held_out_in_words, splits
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.saved import evaluate_run
-from bitspike.experiments.schema import read_experiment
 from helpers.files import write_hdf5, write_npz
-
-NET = """
-[net]
-notation = "16-8-3"
-beta = 0.9
-slope = 1.0
-theta = 2.0
-steps = 5
-[train]
-epochs = 1
-batch = 8
-lr = 1e-2
-tensorboard = false
-"""
-
-
-def images(labels, **more):
-    rng = np.random.default_rng(len(labels))
-    return {"images": rng.integers(0, 256, (len(labels), 4, 4), dtype=np.uint8), "labels": np.array(labels), **more}
-
-
-def write_toml(folder, data):
-    (folder / "mine.toml").write_text(f"[data]\n{data}\n{NET}")
-    return folder / "mine.toml"
-
-
-def spec_of(folder, data):
-    return read_experiment(write_toml(folder, data))
-
+from helpers.own_files import images, opened, spec_of, write_toml
 
 # ---- Labels
 
@@ -85,7 +56,7 @@ def test_all_splits_share_one_numbering(workplace):
 def test_classes_can_be_named(workplace):
     write_npz(workplace / "own.npz", **images([1, 5, 9] * 4))
     names = 'file = "own.npz"\nclass_names = ["one", "five", "nine"]'
-    data = open_dataset(spec_of(workplace, names).data)
+    data = opened(workplace, names)
     assert (data.class_names, data.file_labels) == (("one", "five", "nine"), ("1", "5", "9"))
 
 
@@ -99,7 +70,7 @@ def test_classes_can_be_named(workplace):
 def test_wrong_names(workplace, names, says):
     write_npz(workplace / "own.npz", **images([1, 5, 9] * 4))
     with pytest.raises(ValueError, match=says):
-        open_dataset(spec_of(workplace, f'file = "own.npz"\nclass_names = {names}').data)
+        opened(workplace, f'file = "own.npz"\nclass_names = {names}')
 
 
 def test_numbers_in_one_file_and_text_in_another_are_refused(workplace):
