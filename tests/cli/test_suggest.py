@@ -77,4 +77,4 @@ def test_what_cannot_be_done_is_said_in_one_line(arguments, says, here, cli):
 
 def test_a_readout_by_its_membrane_never_fires(here, cli):
     _, out, _ = cli("suggest", "mine.toml", *settings("net.readout=membrane", "train.loss=cross_entropy"))
-    assert re.search(r"layers\.1\.lif\s+[\d.]+\s+never\s+[\d.]+\s+-\s+-", out)
+    assert re.search(r"layers\.1\.lif\s+[\d.]+\s+never\s+-\s+-\s+-\n", out)

@@ -73,7 +73,8 @@ def suggest(
     made = table(words=["layer"], numbers=["drive", "fire at theta", "theta", "from", "rate"])
     for each in found.layers:
         rise = each.theta if isinstance(each.theta, dict) else {"stop": each.theta}
-        numbers = [f"{rise[key]:.4g}" if key in rise else "-" for key in ("stop", "start", "rate")]
+        shown = rise if each.fires else {}  # net.theta has a number for every layer, but this one does nothing
+        numbers = [f"{shown[key]:.4g}" if key in shown else "-" for key in ("stop", "start", "rate")]
         name = f"{each.layer}, hears itself" if each.feedback else each.layer
         alive = f"{each.alive:.0%}" if each.alive is not None else "never"
         made.add_row(name, f"{each.drive:.4g}", alive, *numbers)

@@ -112,7 +112,8 @@ class NetConfig(Config):
     slope: Above0 | list[Above0]
     """The steepness of the surrogate gradient: a larger one is narrower around the threshold."""
     theta: Threshold | list[Threshold]
-    """The threshold at which a neuron fires: a number, or a table `{start, stop, rate}` that is annealed."""
+    """The threshold at which a neuron fires: a number, or a table `{start, stop, rate}` that is annealed. A last layer
+    that is read by its membrane does not use it."""
     dropout: Drop | list[Drop] = 0.0
     """The share of a Dense layer's input current dropped in training. A list has one value for each Dense layer."""
     norm: Literal["step", "shared", "none"] = "none"
