@@ -152,7 +152,8 @@ class NetConfig(Config):
     learn_beta: Truth = False
     """Train `beta` as well: one value for each neuron of a Dense layer, one for each convolutional layer."""
     recurrent: Truth = False
-    """Feed the spikes of each hidden Dense layer back into it, through weights of its own."""
+    """Feed the spikes of each hidden Dense layer back into it, through weights of its own. Such a network is slower,
+    and not fused on a GPU."""
     backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"
     """The code that runs the neurons; `auto` takes the fastest that fits. All give the same spikes."""
     recompute: Truth = False
