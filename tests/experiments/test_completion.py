@@ -5,8 +5,9 @@ import pytest
 
 from bitspike import load_run
 from bitspike.experiments import completion
+from bitspike.experiments.net_config import Decays
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Decays, as_toml, read_experiment, with_values
+from bitspike.experiments.schema import as_toml, read_experiment, with_values
 from helpers.files import event_arrays, write_npz
 
 MS = 'time_unit = "ms"\n'

@@ -16,7 +16,8 @@ from bitspike.data.datasets import open_dataset
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.samples import Images, frames_from_dense
 from bitspike.experiments import summaries
-from bitspike.experiments.assembly import RunOptions, identity
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import identity
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment

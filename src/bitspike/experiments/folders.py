@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.data.own_paths import own_edition, own_paths
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.saved import is_run
 from bitspike.experiments.schema import Experiment, as_toml, read_run_experiment

@@ -12,15 +12,8 @@ from typing import Any
 
 from bitspike.data.catalog import drawn_from_seed
 from bitspike.data.datasets import open_dataset
-from bitspike.experiments.assembly import (
-    RunOptions,
-    build_network,
-    check_fit,
-    identity,
-    iteration_work,
-    make_task,
-    origin,
-)
+from bitspike.experiments.assembly import RunOptions, build_network, check_fit, iteration_work, make_task
+from bitspike.experiments.comparison import identity, origin
 from bitspike.experiments.folders import locked_folder, prepare_folder, write_experiment
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment

@@ -15,18 +15,9 @@ from bitspike.data.catalog import labels_are_times
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.toml import read_toml
-from bitspike.experiments.assembly import (
-    RunOptions,
-    build_network,
-    iteration_work,
-    make_task,
-    network_digest,
-    samples_digests,
-    samples_in_words,
-    settings_digest,
-    synapse_shapes,
-)
+from bitspike.experiments.assembly import RunOptions, build_network, iteration_work, make_task, synapse_shapes
 from bitspike.experiments.beside import run_baselines
+from bitspike.experiments.comparison import network_digest, samples_digests, samples_in_words, settings_digest
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
