@@ -36,6 +36,7 @@ class RunOptions:
     graph: Literal["auto", "off"] = "auto"  # whether iterations are replayed from a CUDA graph
     command: str = "bitspike.experiments.runs"
     data_root: Path | None = None
+    dataset: Dataset | None = None  # samples passed from Python, for an experiment with data.passed
     listener: Listener = field(default_factory=Listener)
     progress: Progress = silent
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None

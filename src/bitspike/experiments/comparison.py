@@ -22,7 +22,7 @@ from bitspike.train.tricks import setting_for, tricks_for
 # Fields that change no number: what a run shows, and how much memory it takes.
 SAME_NUMBERS = (
     *("train.checkpoint_minutes", "train.tensorboard", "train.watch_every", "train.evaluate_batch"),
-    "data.class_names",
+    *("data.class_names", "data.passed"),
 )
 # Fields that may differ when a run is resumed: those, and how long it trains.
 FREE = ("train.epochs", "train.patience", *SAME_NUMBERS)
@@ -104,6 +104,9 @@ def samples_digests(data: Dataset) -> dict[str, str]:
 def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
     """Return words that name the samples of a split, with their files."""
     files: Sequence[Path]
+    what = {"train": "training", "valid": "validation"}.get(split, split)
+    if spec.data.passed is not None:
+        return f"the {what} samples passed from Python"
     if spec.data.name is None:
         own = {"test": spec.data.test_file, "valid": spec.data.validation_file}.get(split) or spec.data.file
         files = [own] if isinstance(own, Path) else list(own or ())
@@ -113,7 +116,6 @@ def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
         files = [path for name, path in found.items() if any(mark in name.lower() for mark in marks)]
         files = files or list(found.values())
     named = " and ".join(str(path) for path in files)
-    what = {"train": "training", "valid": "validation"}.get(split, split)
     return f"the {what} samples{f' ({named})' if named else ''}"
 
 

@@ -43,12 +43,18 @@ def with_stand_ins(values: Mapping[str, Any]) -> Tables:
     return _merged({"net": net, "train": train}, filled)
 
 
-def completed(values: Mapping[str, Any], where: str, model: type[Config], wrong: Callable[[str, str], str]) -> Tables:
+def completed(
+    values: Mapping[str, Any],
+    where: str,
+    model: type[Config],
+    wrong: Callable[[str, str], str],
+    dataset: Dataset | None = None,
+) -> Tables:
     """Return the tables of an experiment file with every field that it leaves out and must not.
 
-    The data is opened only if something depends on it. Values that are not valid come back as they are, with stand-ins
-    for what is missing: validation then reports what is wrong. `model` is the experiment's. `wrong(key, text)` gives
-    the message about a field.
+    The data is opened only if something depends on it; `dataset` are samples that were passed from Python. Values that
+    are not valid come back as they are, with stand-ins for what is missing: validation then reports what is wrong.
+    `model` is the experiment's. `wrong(key, text)` gives the message about a field.
     """
     base = values.get("base")
     if base is not None and base not in (*BASES, NO_BASE):
@@ -60,7 +66,7 @@ def completed(values: Mapping[str, Any], where: str, model: type[Config], wrong:
     hidden = _hidden(_table(values, "net").get("hidden"), wrong)
     if problems_of(model, stand_ins):
         return stand_ins
-    return _filled(values, hidden, where)
+    return _filled(values, hidden, where, dataset)
 
 
 def _leaves_something_out(values: Mapping[str, Any]) -> bool:
@@ -71,7 +77,7 @@ def _leaves_something_out(values: Mapping[str, Any]) -> bool:
     return "file" in data and not {"bin_ms", "steps"} <= set(data)
 
 
-def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> Tables:
+def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str, dataset: Dataset | None) -> Tables:
     """Return valid values with what they leave out, found from their data."""
     from bitspike.data.catalog import labels_are_times
     from bitspike.data.datasets import open_dataset, with_bins
@@ -95,7 +101,7 @@ def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> 
             f"{where}: no recipe is for the task {config.name!r}; give net.notation, net.beta, net.slope, net.theta "
             "and train.lr"
         )
-    data = open_dataset(config)
+    data = open_dataset(config) if dataset is None else dataset
     base = _base_for(values, data, where)
     if "notation" not in _table(values, "net") and hidden is None and base is not None:
         data, config = _small_enough(data, config, base, found)
@@ -130,7 +136,9 @@ def _small_enough(data: Dataset, config: DataConfig, base: str, found: Tables) -
 
 def _is_binned_here(data: Dataset, config: DataConfig) -> bool:
     """Return whether the samples are events that this experiment bins; not images, nor spikes in steps."""
-    return data.train.steps is not None and (config.file is None or config.bin_ms is not None)
+    if data.train.steps is None or config.passed is not None:
+        return False
+    return config.file is None or config.bin_ms is not None
 
 
 def _notation(values: Mapping[str, Any], hidden: list[int] | None, data: Dataset, base: str | None) -> str:

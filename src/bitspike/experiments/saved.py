@@ -12,15 +12,22 @@ from torch import Tensor
 from bitspike.analysis.baselines import Baselines
 from bitspike.analysis.classification import Classification, classify
 from bitspike.data.catalog import labels_are_times
-from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.toml import read_toml
-from bitspike.experiments.assembly import RunOptions, build_network, iteration_work, make_task, synapse_shapes
+from bitspike.experiments.assembly import (
+    RunOptions,
+    build_network,
+    iteration_work,
+    make_task,
+    outputs_of,
+    synapse_shapes,
+)
 from bitspike.experiments.beside import run_baselines
 from bitspike.experiments.comparison import network_digest, samples_digests, samples_in_words, settings_digest
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
+from bitspike.experiments.run_data import dataset_of
 from bitspike.experiments.schema import Experiment, read_run_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
@@ -135,7 +142,16 @@ def evaluate_run(
     run = best_trial(path)
     spec = made_with(run)
     net = load_network(run, spec, options.device)
-    data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
+    data = dataset_of(spec, options)
+    if data.shape != net.input_shape:
+        raise ValueError(
+            f"evaluate: samples of {data.title} have the shape {data.shape}, but the run's network was trained on "
+            f"{net.input_shape}; take samples like those of its training"
+        )
+    if data.classes > outputs_of(net):
+        raise ValueError(
+            f"evaluate: {data.title} has {data.classes} classes, but the run's network has {outputs_of(net)} outputs"
+        )
     parts = splits(spec, data)
     if split not in parts:
         raise ValueError(

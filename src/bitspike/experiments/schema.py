@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -32,6 +32,9 @@ from bitspike.experiments.recipes import NO_BASE
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
 from bitspike.train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from bitspike.data.samples import Dataset
 
 
 class Published(Config):
@@ -104,6 +107,19 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     are relative to it. An error names the file, or the setting that it comes from.
     """
     return _with_settings(_values_of(path), settings, str(path), is_file=True)
+
+
+def experiment_on(dataset: Dataset, tables: Mapping[str, Any], where: str) -> Experiment:
+    """Return the experiment on samples passed from Python, with the fields that `tables` give.
+
+    `tables` are those of an experiment file. What they leave out is completed as for a file, by the samples' kind and
+    shape. Errors name `where` they come from.
+    """
+    held = tables.get("data", {})
+    data = {"passed": dataset.name, **held} if isinstance(held, Mapping) else held
+    values = {"net": {}, "train": {}, "name": dataset.name, **tables, "data": data}
+    values = completed(values, where, Experiment, lambda key, text: f"{where}: {text}", dataset)
+    return experiment(values, where)
 
 
 def read_run_experiment(path: Path, *, drop_removed: bool = False) -> Experiment:

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from bitspike.data.datasets import open_dataset
 from bitspike.experiments.assembly import RunOptions, build_network, check_fit
 from bitspike.experiments.held_out import splits
+from bitspike.experiments.run_data import dataset_of
 from bitspike.experiments.schema import Experiment, as_values, experiment
 from bitspike.nn.neurons import LeakyReadout
 from bitspike.schedules import Relax, Schedule
@@ -58,7 +58,7 @@ def suggest_thresholds(spec: Experiment, options: RunOptions) -> Suggestion:
     The samples are drawn with the experiment's seed, from those that train. The schedules are for all its epochs.
     """
     with reproducible(spec.train.precision):
-        data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
+        data = dataset_of(spec, options)
         net = build_network(spec, data.shape)
         check_fit(spec, net, data)
         train = splits(spec, data)["train"]
