@@ -192,7 +192,14 @@ def _scores(net: SpikingNetwork, output: LIFOutput) -> Tensor:
 def _classified(net: SpikingNetwork, task: Task, data: Dataset, samples: Samples, scores: Tensor) -> Classification:
     """Return the figures of the network's answers; only cross entropy takes its scores as logits."""
     scale = task.scale if isinstance(task, CrossEntropyTask) else None
-    return classify(scores, samples.labels, data.class_names, silence=net.readout == "spikes", scale=scale)
+    return classify(
+        scores,
+        samples.labels,
+        data.class_names,
+        silence=net.readout == "spikes",
+        scale=scale,
+        file_labels=data.file_labels,
+    )
 
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
@@ -209,7 +216,10 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
                 f"{words} come from the same files as the run's, but an earlier version numbered labels or drew limits "
                 "otherwise: this is not the run's accuracy; train again"
             ]
-        return [f"{words} were replaced since the run was made: this is not the accuracy on its own data"]
+        return [
+            f"{words} were changed since the run was made (values, labels or order): this is not the accuracy on its "
+            "own data"
+        ]
     return []
 
 
