@@ -88,6 +88,12 @@ def test_images_take_the_recipe_for_images(tmp_path):
     assert summary["data"] == "Dots"
 
 
+def test_thresholds_without_batch_norm_are_measured_on_the_samples(tmp_path):
+    summary = train(passed(), tmp_path / "run", net={"hidden": [8], "dense_norm": False})
+    values = tomllib.loads((tmp_path / "run" / "experiment.toml").read_text())
+    assert values["net"]["theta"][0]["stop"] == pytest.approx(summary["theta"]["layers.0.lif"], rel=0.1)
+
+
 def interrupted_after(iterations):
     left = iter([False] * iterations)
     return Listener(interrupted=lambda: next(left, True))

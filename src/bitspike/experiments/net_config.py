@@ -92,7 +92,11 @@ class NetConfig(Config):
     norm: Literal["step", "shared", "none"] = "none"
     """Batch norm behind convolutions: `step` takes statistics of each time step, `shared` of all steps together."""
     dense_norm: Truth = False
-    """Batch norm behind every Dense layer's synapses, the last included, with statistics of all steps together."""
+    """Batch norm behind every Dense layer's synapses, the last included, with statistics of all steps together.
+
+    A recipe's threshold of 1 is for currents with batch norm. A file that takes the recipe without it, and gives no
+    `theta`, gets thresholds measured as by `bitspike suggest`.
+    """
     spike_dropout: Drop | list[Drop] = 0.0
     """The share of hidden layers' spikes dropped in training. A list has one value for each hidden layer."""
     delays: Annotated[Whole, Field(ge=0, lt=2**16)] = 0
