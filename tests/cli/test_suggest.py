@@ -21,6 +21,14 @@ def test_the_table_has_a_row_for_each_layer(here, cli):
         assert start == pytest.approx(0.25 * drive, rel=1e-2)
 
 
+def test_the_columns_are_explained(here, cli):
+    lines = cli("suggest", "mine.toml")[1].splitlines()
+    for word in ("drive", "fire at theta", "theta", "from", "rate"):
+        assert word in lines[1]
+        assert any(f"{word}: " in line for line in lines[-2:]), word
+    assert max(map(len, lines[-2:])) <= 120
+
+
 def test_json_holds_what_the_file_gets(here, cli):
     before = (here / "mine.toml").read_bytes()
     found = json.loads(cli("suggest", "mine.toml", "--json", "--write", "suggested.toml")[1])

@@ -99,6 +99,31 @@ def test_the_run_keeps_the_names_and_tells_missing_classes(workplace, cli):
     assert [err.count(f"warning: {line}") for line in told] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("labels", "names", "rows", "columns"),
+    [
+        ([1, 2, 3], "", ["1", "2", "3"], "1 2 3"),
+        ([1, 5, 12], "", [" 1", " 5", "12"], "1  5 12"),
+        ([1, 2, 3], 'class_names = ["cat", "cow", "dog"]', ["1 cat", "2 cow", "3 dog"], "1 2 3"),
+        (["cat", "cow", "dog"], "", ["0 cat", "1 cow", "2 dog"], "0 1 2"),
+        ([0, 1, 2], "", ["0", "1", "2"], "0 1 2"),
+    ],
+)
+def test_an_evaluation_calls_classes_as_the_file_does(workplace, cli, labels, names, rows, columns):
+    write_npz(workplace / "own.npz", **images(labels * 10))
+    toml = write_toml(workplace, f'file = "own.npz"\n{names}')
+    assert cli("train", toml, "--out", workplace / "run", "--device", "cpu")[0] == 0
+    lines = cli("evaluate", workplace / "run", "--device", "cpu")[1].splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("class "))
+    assert [line[: len(row)] for line, row in zip(lines[first + 1 : first + 4], rows, strict=True)] == rows
+    assert all(line[len(row)] == " " for line, row in zip(lines[first + 1 : first + 4], rows, strict=True))
+    matrix = next(place for place, line in enumerate(lines) if line.startswith("confusion matrix"))
+    assert lines[matrix + 1].strip().removesuffix("-").strip() == columns
+    found = json.loads(cli("evaluate", workplace / "run", "--device", "cpu", "--json")[1])["classes"]
+    assert [each["label"] for each in found] == [0, 1, 2]
+    assert [each["file_label"] for each in found] == list(map(str, labels))
+
+
 def test_blank_images_are_told_once(workplace, cli):
     arrays = images([0, 1, 2] * 8)
     arrays["images"][:2] = 7
@@ -144,11 +169,11 @@ def test_samples_that_an_earlier_version_made_otherwise_are_not_called_replaced(
             "otherwise: this is not the run's accuracy; train again"
         )
         (workplace / "run" / "summary.json").write_text("{")
-        assert "were replaced" in warnings()[0]
+        assert "were changed" in warnings()[0]
         (workplace / "run" / "summary.json").unlink()
-        assert "were replaced" in warnings()[0]
+        assert "were changed" in warnings()[0]
     write_npz(workplace / "own.npz", **images([1, 4, 2] * 10))
-    assert "were replaced" in warnings()[0]
+    assert "were changed" in warnings()[0]
 
 
 # ---- Groups

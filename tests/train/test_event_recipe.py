@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from bitspike.data.samples import Frames
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values

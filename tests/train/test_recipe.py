@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import load_file
 
 from bitspike.data import Dataset, Images
-from bitspike.experiments.assembly import RunOptions, build_network, differences, identity
+from bitspike.experiments.assembly import RunOptions, build_network
+from bitspike.experiments.comparison import differences, identity
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from bitspike.bench.cases import Case
+from bitspike.experiments.net_config import Decays, NetConfig
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Decays, Experiment, NetConfig, with_values
+from bitspike.experiments.schema import Experiment, with_values
 from bitspike.nn.notation import Dense
 from bitspike.schedules import Constant, Schedule
 

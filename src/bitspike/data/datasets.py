@@ -12,7 +12,7 @@ import torch
 from bitspike.config import validated
 from bitspike.data.binning import Binning
 from bitspike.data.catalog import CATALOG, lookup
-from bitspike.data.config import DataConfig
+from bitspike.data.config import BINNING, DataConfig
 from bitspike.data.data_tables import is_toml, read_data_config
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
@@ -26,8 +26,6 @@ from bitspike.data.thinning import thinned
 
 if TYPE_CHECKING:
     from bitspike.data.events import Events
-
-_BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms")
 
 
 def load_dataset(
@@ -45,6 +43,11 @@ def open_dataset(
     config: DataConfig, *, root: Path | None = None, progress: Progress = silent, seed: int = 0
 ) -> Dataset:
     """Return the samples that `config` names; `seed` draws those of a synthetic task."""
+    if config.passed is not None:
+        raise ValueError(
+            f"data: the samples {config.passed!r} were passed from Python, and no file holds them; pass them again: "
+            "bitspike.train_on(dataset, OUT) trains, bitspike.evaluate_on(dataset, RUN) evaluates"
+        )
     if config.file is not None:
         data = _own(config, root, progress)
     else:
@@ -76,7 +79,7 @@ def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig)
 
 def _drawn(entry: Entry, source: SeedSource, config: DataConfig, seed: int) -> Dataset:
     because = f"the {entry.name} task is drawn from the seed, as it is"
-    _refuse(config, (*_BINNING_FIELDS, "train_limit", "test_limit"), because)
+    _refuse(config, (*BINNING, "train_limit", "test_limit"), because)
     if config.keep < 1:
         raise ValueError(f"data.keep has no meaning here: {because}; leave it out")
     return source.draw(seed)
@@ -87,7 +90,7 @@ def _built_in(entry: Entry, config: DataConfig, root: Path | None, progress: Pro
     train: Samples
     test: Samples
     if isinstance(entry.source, ImageSource):
-        _refuse(config, _BINNING_FIELDS, f"{found.title} holds images (net.steps is how long one is shown)")
+        _refuse(config, BINNING, f"{found.title} holds images (net.steps is how long one is shown)")
         train, test = entry.source.read(found)
     elif isinstance(entry.source, EventSource):
         train, test = _binned(entry.source, found, config, root, progress)
@@ -264,10 +267,10 @@ def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path
     kind = own_kind(paths, config)
     if kind == "images":
         only_events = f"{called(paths)} holds images (net.steps is how long one is shown)"
-        _refuse(config, (*_BINNING_FIELDS, "time_origin"), only_events)
+        _refuse(config, (*BINNING, "time_origin"), only_events)
         return join_samples([read_image_file(path) for path in paths], paths)
     if kind == "spikes":
-        _refuse(config, (*_BINNING_FIELDS, "time_origin"), f"{called(paths)} holds spikes that are binned already")
+        _refuse(config, (*BINNING, "time_origin"), f"{called(paths)} holds spikes that are binned already")
         return join_samples([read_spike_file(path) for path in paths], paths)
     key = {"file": digest_of(paths), "time_unit": str(config.time_unit), "sensor": str(config.sensor)}
     if config.time_origin == "zero":

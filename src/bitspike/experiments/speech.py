@@ -166,6 +166,6 @@ def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binni
 
 
 def _called(data: DataConfig) -> str:
-    if data.name is not None:
-        return data.name
+    if (named := data.name or data.passed) is not None:
+        return named
     return data.file.name if isinstance(data.file, Path) else " and ".join(path.name for path in data.file or ())

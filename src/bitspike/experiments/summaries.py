@@ -10,7 +10,8 @@ from typing import Any
 
 from bitspike.data.catalog import drawn_from_seed, usual_edition
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import SAME_NUMBERS, differences
 from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions

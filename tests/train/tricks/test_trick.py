@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from bitspike.data import Images
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
