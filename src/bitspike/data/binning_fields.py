@@ -10,8 +10,6 @@ from bitspike.data.catalog import CATALOG, lookup
 from bitspike.data.config import DataConfig
 from bitspike.data.entry import EventSource
 
-BINNING_FIELDS = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "duration_ms")
-
 
 def binning_for(config: DataConfig, defaults: EventSource | None, split: str) -> Binning:
     """Return the binning of a split: from `config`, or where it is silent from the dataset's `defaults`."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bitspike.config import validated
-from bitspike.data.binning_fields import BINNING_FIELDS, binning_for, binning_of, refuse_fields
+from bitspike.data.binning_fields import binning_for, binning_of, refuse_fields
 from bitspike.data.catalog import CATALOG, lookup
-from bitspike.data.config import DataConfig
-from bitspike.data.data_tables import is_toml, read_data_config
+from bitspike.data.config import BINNING, DataConfig
+from bitspike.data.data_tables import is_toml, read_data_config, toml_lines
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
 from bitspike.data.own_files import open_own, with_bins
@@ -24,6 +24,7 @@ from bitspike.data.thinning import thinned
 if TYPE_CHECKING:
     from bitspike.data.events import Events
 
+SAMPLE_FILES = (".npz", ".npy", ".h5", ".hdf5", ".hdf")  # whose names are taken for those of samples
 __all__ = ["binning_of", "load_dataset", "open_dataset", "with_bins"]
 
 
@@ -33,6 +34,8 @@ def load_dataset(
     """Return the dataset `name`, or that of a TOML file, read with `options`; `bitspike.data.load` calls this."""
     if is_toml(name):
         config = read_data_config(Path(name), options)
+    elif Path(name).suffix.lower() in SAMPLE_FILES:
+        raise ValueError(f"load: {name} is a file of samples, but load takes an experiment file; {toml_lines(name)}")
     else:
         config = validated(DataConfig, {"name": name, **options}, f"load({str(name)!r})")
     return open_dataset(config, root=root, progress=progress or silent)
@@ -73,7 +76,7 @@ def _chosen(samples: Samples, split: str, limit: int | None, config: DataConfig)
 
 def _drawn(entry: Entry, source: SeedSource, config: DataConfig, seed: int) -> Dataset:
     because = f"the {entry.name} task is drawn from the seed, as it is"
-    refuse_fields(config, (*BINNING_FIELDS, "train_limit", "test_limit"), because)
+    refuse_fields(config, (*BINNING, "train_limit", "test_limit"), because)
     if config.keep < 1:
         raise ValueError(f"data.keep has no meaning here: {because}; leave it out")
     return source.draw(seed)
@@ -84,7 +87,7 @@ def _built_in(entry: Entry, config: DataConfig, root: Path | None, progress: Pro
     train: Samples
     test: Samples
     if isinstance(entry.source, ImageSource):
-        refuse_fields(config, BINNING_FIELDS, f"{found.title} holds images (net.steps is how long one is shown)")
+        refuse_fields(config, BINNING, f"{found.title} holds images (net.steps is how long one is shown)")
         train, test = entry.source.read(found)
     elif isinstance(entry.source, EventSource):
         train, test = _binned(entry.source, found, config, root, progress)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bitspike.data.indexing import Indexed, SequenceSample, groups_of, groups_on
+from bitspike.data.indexing import Indexed, SequenceSample, groups_of, groups_on, labels_in_words
 from bitspike.data.tally import Tally
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches.event_jitter import EventJitter
@@ -26,8 +26,8 @@ class Frames(Indexed):
     Examples:
         >>> import bitspike
         >>> samples = bitspike.data.load("coding").train
-        >>> type(samples).__name__, samples.steps, samples.shape
-        ('Frames', 100, (100,))
+        >>> samples
+        Frames(1 samples of (100,) in 100 steps, labels 75 to 75)
         >>> x, label = samples[0]
         >>> x.shape
         torch.Size([100, 100])
@@ -51,6 +51,12 @@ class Frames(Indexed):
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        width = "" if self.tally is None else f" of {self.tally.bin_us / 1000:g} ms"
+        return (
+            f"Frames({len(self)} samples of {self.shape} in {self.steps} steps{width}, {labels_in_words(self.labels)})"
+        )
 
     def figures(self) -> dict[str, float]:
         """Return figures for `bitspike data info`, other than shapes."""

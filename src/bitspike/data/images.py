@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bitspike.data.indexing import ImageSample, Indexed, groups_of, groups_on
+from bitspike.data.indexing import ImageSample, Indexed, groups_of, groups_on, labels_in_words
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches.jitter import Jitter, factors, jittered
 
@@ -22,6 +22,8 @@ class Images(Indexed):
         >>> import torch
         >>> from bitspike.data import Images
         >>> samples = Images(torch.full((5, 1, 8, 8), 51, dtype=torch.uint8), torch.arange(5))
+        >>> samples
+        Images(5 samples of (1, 8, 8), uint8, labels 0 to 4)
         >>> x, labels = samples.batch(torch.tensor([4, 0]))
         >>> x.shape, labels.tolist()
         (torch.Size([2, 1, 8, 8]), [4, 0])
@@ -45,6 +47,10 @@ class Images(Indexed):
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        kind = str(self.values.dtype).removeprefix("torch.")
+        return f"Images({len(self)} samples of {self.shape}, {kind}, {labels_in_words(self.labels)})"
 
     def figures(self) -> dict[str, float]:
         """Return figures for `bitspike data info`, other than shapes."""

@@ -106,3 +106,8 @@ def groups_on(groups: Tensor | None, device: torch.device | str) -> Tensor | Non
 def groups_of(groups: Tensor | None, rows: Tensor) -> Tensor | None:
     """Return the groups of the samples `rows`, if there are any."""
     return None if groups is None else groups[rows.to(groups.device)]
+
+
+def labels_in_words(labels: Tensor) -> str:
+    """Return the smallest and the largest label as text."""
+    return f"labels {int(labels.min())} to {int(labels.max())}" if len(labels) else "no labels"

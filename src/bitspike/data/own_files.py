@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from bitspike.data.binning_fields import BINNING_FIELDS, binning_for, duration_us, refuse_fields
-from bitspike.data.config import DataConfig
+from bitspike.data.binning_fields import binning_for, duration_us, refuse_fields
+from bitspike.data.config import BINNING, DataConfig
 from bitspike.data.own_paths import called, digest_of, expanded, own_edition, own_paths
 from bitspike.data.progress import Progress
 from bitspike.data.roots import cache_folder, data_root
@@ -19,6 +19,8 @@ from bitspike.data.splits import split_labels, split_rows
 
 if TYPE_CHECKING:
     from bitspike.data.events import Events
+
+_EVENT_FIELDS = ("time_unit", "time_origin", "sensor")
 
 
 def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
@@ -115,10 +117,10 @@ def _own_files(paths: Sequence[Path], config: DataConfig, split: str, root: Path
     kind = own_kind(paths, config)
     if kind == "images":
         only_events = f"{called(paths)} holds images (net.steps is how long one is shown)"
-        refuse_fields(config, (*BINNING_FIELDS, "time_origin"), only_events)
+        refuse_fields(config, (*BINNING, *_EVENT_FIELDS), only_events)
         return join_samples([read_image_file(path) for path in paths], paths)
     if kind == "spikes":
-        refuse_fields(config, (*BINNING_FIELDS, "time_origin"), f"{called(paths)} holds spikes that are binned already")
+        refuse_fields(config, (*BINNING, *_EVENT_FIELDS), f"{called(paths)} holds spikes that are binned already")
         return join_samples([read_spike_file(path) for path in paths], paths)
     key = {"file": digest_of(paths), "time_unit": str(config.time_unit), "sensor": str(config.sensor)}
     if config.time_origin == "zero":
