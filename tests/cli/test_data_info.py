@@ -81,7 +81,8 @@ def test_a_file_of_data_needs_an_experiment_file(own, cli):
     status, _, err = cli("data", "info", "mine.npz")
     assert status == 1
     assert err == (
-        "bitspike: data info: mine.npz is not a TOML file; write one, with [data] file = 'mine.npz', and give that\n"
+        "bitspike: data info: mine.npz is not a TOML file; write mine.toml with the lines [data], file = 'mine.npz' "
+        "and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that\n"
     )
 
 
@@ -152,3 +153,56 @@ def test_training_says_once_what_looks_like_a_mistake(own, cli):
     status, _, err = cli("train", "mine.toml", "--out", "run", "--trials", "2")
     assert status == 0
     assert err.count("of the test events are in no bin, but only 0.0% of the training events") == 1
+
+
+def test_tables_fit_80_columns(own, cli, monkeypatch):
+    names = np.array(["a person walks to the left with a bag", "a person walks to the left with a box"])
+    for at, file in enumerate(("mine", "test", "valid")):
+        rng = np.random.default_rng(at)
+        t = np.sort(rng.integers(0, 1_200_000, (20, 1300)), axis=1).ravel()
+        offsets = np.arange(21) * 1300
+        np.savez(own / f"{file}.npz", t=t, x=t % 6, offsets=offsets, labels=names[np.arange(20) % 2])
+    files = ("--set", "test_file=test.npz", "--set", "validation_file=valid.npz", "--set", "bin_ms=60")
+
+    def shown(columns):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = cli("data", "info", "mine.toml", *files)[1].splitlines()
+        assert not [line for line in lines if len(line) > columns and "warning" not in line and "edition" not in line]
+        return lines
+
+    narrow = shown(80)
+    for row in (*names, "largest class", "events a sample", "lost at the border"):
+        (line,) = (line for line in narrow if line.startswith(f"{row}  "))
+        assert len(line.removeprefix(row).split()) == 3
+    at = next(at for at, line in enumerate(narrow) if line.startswith("events a sample"))
+    assert narrow[at].split()[3:] == ["1,300"] * 3
+    assert narrow[at + 1].split() == ["5..95", "%", *["1,300..1,300"] * 3]
+    (line,) = (line for line in shown(100) if line.startswith("events a sample"))
+    assert line.split()[3:] == ["1,300", "(1,300..1,300)"] * 3
+
+
+def test_weights_that_are_set_are_not_advised(own, cli):
+    recordings(own / "mine.npz", labels=np.array([0] * 30 + [1] * 10))
+    assert 'train.class_weights = "balanced" helps' in cli("data", "info", "mine.toml")[1]
+    with (own / "mine.toml").open("a") as toml:
+        toml.write('[train]\nclass_weights = "balanced"\n')
+    status, out, _ = cli("data", "info", "mine.toml")
+    assert status == 0
+    assert "compare an accuracy with 75.9%, not with 50.0%\n" in out
+
+
+def test_training_does_not_advise_weights_that_are_set(own, cli):
+    recordings(own / "mine.npz", labels=np.array([0] * 30 + [1] * 10))
+    with (own / "mine.toml").open("a") as toml:
+        toml.write(NET)
+    assert 'class_weights = "balanced" helps' in cli("train", "mine.toml", "--out", "a")[2]
+    err = cli("train", "mine.toml", "--out", "b", "--set", "train.class_weights=balanced")[2]
+    assert "not with 50.0%\n" in err
+
+
+def test_persons_in_two_files_and_a_file_of_one_class_are_told(own, cli):
+    recordings(own / "mine.npz", groups=np.arange(40) % 4)
+    recordings(own / "test.npz", seed=1, groups=np.arange(40) % 2 + 3, labels=np.zeros(40, int))
+    found = json.loads(cli("data", "info", "mine.toml", "--set", "test_file=test.npz", "--json")[1])["warnings"]
+    assert [(each["cause"], each["where"]) for each in found] == [("one class", "test"), ("shared groups", "test")]
+    assert found[1]["evidence"].startswith("groups 3 are among the ")

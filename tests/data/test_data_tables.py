@@ -78,3 +78,14 @@ def test_lists_of_files_are_relative_to_the_file_too(toml, tmp_path, monkeypatch
     toml.write_text(toml.read_text().replace('"mine.npz"', '["mine.npz", "more.npz"]'))
     data = bitspike.data.load(toml, root=tmp_path)
     assert len(data.train) + len(data.test) == 2 * len(np.asarray(event_arrays()["labels"]))
+
+
+@pytest.mark.parametrize("name", ["x.npz", "data/x.H5"])
+def test_a_file_of_samples_is_no_experiment_file(name):
+    with pytest.raises(ValueError, match="load: ") as caught:
+        bitspike.data.load(name)
+    file = name.rpartition("/")[2]
+    assert str(caught.value) == (
+        f"load: {name} is a file of samples, but load takes an experiment file; write x.toml with the lines [data], "
+        f"file = '{file}' and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that"
+    )

@@ -58,6 +58,21 @@ def test_an_unclear_kind_says_what_is_there_and_what_is_needed(write, arrays):
     refused(kind_of, path, f"holds {', '.join(sorted(arrays))}, but must hold .*images: .*events: .*spikes: ")
 
 
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        (("t", "x", "labels"), "of one kind; offsets is missing for events "),
+        (("t_us", "y", "p"), "of one kind; x and offsets and labels are missing for events "),
+        (("x", "offsets", "labels"), "of one kind; t is missing for events "),
+        (("images",), "of one kind; labels is missing for images "),
+        (("images", "spikes", "labels"), "of one kind; those of images and spikes are there: give data.kind "),
+        (("labels",), "of one kind \\(images: "),
+    ],
+)
+def test_what_a_kind_lacks_is_named(write, arrays, says):
+    refused(kind_of, write(**{name: np.zeros(1) for name in arrays}), says)
+
+
 # ---- Images
 
 

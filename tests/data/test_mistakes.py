@@ -1,5 +1,7 @@
 """Each mistake in data is found from its threshold on, and not below it; good data gives no finding."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -103,6 +105,49 @@ def test_a_duration_that_was_asked_for_is_no_mistake():
     assert found(binned(cut), binned(cut, seed=1)) == []
 
 
+def test_a_duration_that_leaves_most_events_out_is_named():
+    cut = Binning(1000, 20, duration_us=9_000)
+    unused, late = found(binned(cut), binned(cut, seed=1))
+    assert (late.cause, late.where) == ("time too long", "train")
+    assert late.evidence.startswith("data.duration_ms = 9 leaves out 5")
+    assert late.remedy == "check data.time_unit; if it is right, raise data.duration_ms to 20"
+    assert unused.cause == "unused steps"
+    assert unused.remedy == "set data.steps to about 9, or raise data.duration_ms, which is 9"
+    other = found(binned(Binning(1000, 20, duration_us=19_000)), binned(Binning(1000, 20, duration_us=15_000), seed=1))
+    assert [each.remedy.rpartition("or ")[2] for each in other] == ["raise data.duration_ms, which is 15"]
+
+
+@pytest.mark.parametrize(("first", "expected"), [(1_000, False), (2_000, True)])
+def test_samples_that_all_begin_late(first, expected):
+    late = [binned(seed=seed, t=np.maximum(recordings(seed).t, first)) for seed in (0, 1)]
+    causes = found(*late)
+    assert [(each.cause, each.where) for each in causes] == [("late beginning", "train")] * expected
+    if expected:
+        assert str(causes[0]) == (
+            "95% of the training samples have no event in the first 2 of 20 steps; set data.time_origin = "
+            '"first", and bins count from a sample\'s first event'
+        )
+
+
+@pytest.mark.parametrize(("late", "expected"), [(19, False), (20, True)])
+def test_samples_that_begin_at_any_time_of_a_long_recording(late, expected):
+    t = recordings().t.reshape(40, 200)
+    t[:late] = 10_000 + t[:late] // 2
+    causes = [str(each) for each in found(binned(t=t.ravel()))]
+    assert len(causes) == expected
+    if expected:
+        assert causes[0].startswith("half of the training samples have no event in the first 10 of 20 steps; set data.")
+
+
+def test_steps_that_begin_late_in_a_file_of_steps_are_left_out_there():
+    dense = torch.randint(0, 2, (8, 20, 10), generator=torch.Generator().manual_seed(0))
+    dense[:, :5] = 0
+    labels = torch.arange(4)
+    assert only(*(frames_from_dense(part, labels) for part in dense.split(4)))[2].endswith(
+        "no event in the first 5 of 20 steps; leave these steps out of the file"
+    )
+
+
 @pytest.mark.parametrize(("lasting_us", "expected"), [(900, True), (1_100, False)])
 def test_samples_that_are_shorter_than_any_recording(lasting_us, expected):
     bins = Binning(-(-lasting_us // 20), 20)  # they fit, as bins do that were found from the durations
@@ -153,6 +198,18 @@ def test_events_in_cells_that_are_not_whole():
     causes = found(*(binned(Binning(1000, 20, downsample=3), seed=seed, units=10) for seed in (0, 1)))
     assert [(each.cause, each.where) for each in causes] == [("events outside", "train")]
     assert "choose a data.downsample that divides" in str(causes[0])
+    assert (
+        "data.downsample = 3 (found, if you gave none) does not divide the sensor's size: give data.sensor = [12]"
+        in (causes[0].remedy)
+    )
+
+
+def test_the_size_of_a_camera_that_has_whole_cells():
+    rng = np.random.default_rng(0)
+    made = [recordings(seed, units=14) for seed in (0, 1)]
+    cameras = [replace(each, y=rng.integers(0, 11, len(each.t)), sensor=(11, 14)) for each in made]
+    causes = found(*(bin_events(each, Binning(1000, 20, downsample=4)) for each in cameras))
+    assert "give data.sensor = [12, 16]" in next(each.remedy for each in causes if each.cause == "events outside")
 
 
 def test_events_beyond_the_count():
@@ -253,10 +310,50 @@ def test_imbalance(small, expected):
         )
 
 
+def test_weights_of_classes_are_not_advised_where_they_are_set():
+    train, test = binned(labels=np.array([0] * 30 + [1] * 10)), binned(seed=1, labels=np.arange(40) % 2)
+    (finding,) = findings(profile(Dataset("made", "Made", 2, train, test), class_weights=True))
+    assert finding.remedy == "compare an accuracy with 75.0%, not with 50.0%"
+
+
 def test_one_small_class_of_many_is_no_imbalance():
     labels = np.array([*range(4)] * 12 + [4])  # the largest has 24 %, even would be 20 %
     test = binned(seed=1, samples=40, labels=np.arange(40) % 5)
     assert found(binned(samples=49, labels=labels), test) == []
+
+
+def test_a_split_of_one_class():
+    one, two = np.zeros(40, int), np.arange(40) % 2
+    cause, where, line = only(binned(labels=two), binned(seed=1, labels=one + 1), class_names=("tap", "slide"))
+    assert (cause, where) == ("one class", "test")
+    assert line == (
+        "all 40 test samples of Made are of one class, label slide: accuracy says nothing; look at the file's labels"
+    )
+    causes = found(binned(labels=one), binned(seed=1, labels=two))
+    assert [(each.cause, each.where) for each in causes] == [("one class", "train")]
+    causes = found(binned(labels=two), binned(seed=1, labels=two), valid=binned(seed=2, labels=one))
+    assert [(each.cause, each.where) for each in causes] == [("missing classes", "valid")]
+
+
+def test_groups_in_two_splits():
+    train, valid, test = (
+        replace(binned(seed=seed), groups=torch.tensor(groups).repeat(20))
+        for seed, groups in enumerate(([0, 1], [2, 3], [3, 1]))
+    )
+    named = {"group_names": "persons", "group_labels": ("ann", "bob", "cid", "dan")}
+    assert only(train, test, valid=valid, **named) == (
+        "shared groups",
+        "test",
+        "persons bob are among the training and the test samples: the accuracy is not that of new ones; give each of "
+        "them to one file alone",
+    )
+    assert only(valid, test, valid=train)[2].startswith("groups 3 are among the training and the test samples")
+    assert only(train, replace(test, groups=valid.groups), valid=valid)[2].startswith(
+        "groups 2, 3 are among the validation and the test samples"
+    )
+    causes = found(train, replace(test, groups=None), valid=replace(valid, groups=train.groups))
+    assert [(each.cause, each.where) for each in causes] == [("shared groups", "valid")]
+    assert found(train, replace(test, groups=None), valid=valid) == []
 
 
 def test_repeated_samples():

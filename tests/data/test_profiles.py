@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.data import Dataset, Images, profile, profiles
+from bitspike.data import Dataset, Images, event_profile, profile
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.duplicates import LEAST_BINS, count_repeated, sample_digests
 from bitspike.data.events import Events
@@ -28,7 +28,7 @@ def of(samples, classes=3, **more):
 def test_events_are_those_of_the_dense_samples(seed, samples, steps, block):
     values, labels = some_frames(seed, samples, steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profiles, "BLOCK_BINS", block)
+        patch.setattr(event_profile, "BLOCK_BINS", block)
         shown = of(frames_from_dense(values, labels)).events
     flat = values.flatten(2).double()
     assert torch.allclose(shown.by_step, flat.sum((0, 2)) / samples)

@@ -1,12 +1,15 @@
 """Samples and splits: what is gathered equals the dense definition; nothing is in two splits."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.data import Dataset, Images
+from bitspike.data import Dataset, Images, profile
+from bitspike.data.binning import Binning, bin_events
 from bitspike.data.coding import coding_task
+from bitspike.data.events import Events
 from bitspike.data.samples import frames_from_dense
 from bitspike.data.splits import drawn_groups, group_rows, held_out, limited, limited_by_class, split_rows
 from bitspike.data.thinning import thinned
@@ -209,3 +212,21 @@ def test_the_figures_of_a_split_are_those_of_its_own_samples():
     found = frames.select(torch.tensor([2, 1])).figures()
     assert (found["events_per_sample"], found["largest_count"], found["bytes"]) == (2.5, 2, 15)
     assert frames.select(torch.tensor([], dtype=torch.long)).figures()["largest_count"] == 0
+
+
+def test_samples_are_shown_in_one_short_line():
+    values = dense(40, 300, (50,), density=1.0)
+    frames = frames_from_dense(values, torch.arange(40) % 3)
+    assert repr(frames) == "Frames(40 samples of (50,) in 300 steps, labels 0 to 2)"
+    assert repr(frames[:0]) == "Frames(0 samples of (50,) in 300 steps, no labels)"
+    events = Events(np.arange(60_000), np.zeros(60_000, int), None, None, np.array([0, 60_000]), np.array([3]), (700,))
+    assert repr(events) == "Events(1 samples with 60,000 events of a sensor (700,))"
+    binned = bin_events(events, Binning(2500, 20))
+    assert repr(binned) == "Frames(1 samples of (700,) in 20 steps of 2.5 ms, labels 3 to 3)"
+    assert repr(binned.tally) == (
+        "Tally(1 samples with 60,000 events, 91.50% of them in no bin; bins of 2500 us until 50000 us)"
+    )
+    images = Images(torch.zeros(9, 1, 28, 28, dtype=torch.uint8), torch.arange(9))
+    assert repr(images) == "Images(9 samples of (1, 28, 28), uint8, labels 0 to 8)"
+    shown = profile(Dataset("made", "Made", 3, frames, frames)).splits["train"]
+    assert len(repr(shown.events)) < 600

@@ -195,6 +195,8 @@ def test_a_run_with_a_validation_file_can_be_read_again(workplace):
             r"data\.validation_share has no meaning beside data\.vali",
         ),
         ('validation_file = "v.npz"\nvalidation_groups = [1]', r"data\.validation_groups has no meaning beside data\."),
+        ('validation_file = "v.npz"\nvalidation_share = 0.1', r"data\.validation_share has no meaning beside data\."),
+        ('test_file = "v.npz"\ntest_share = 0.2', r"data\.test_share has no meaning beside data\.test_file"),
         ('test_file = "v.npz"\ntest_share = 0.3', r"data\.test_share has no meaning beside data\.test_file"),
     ],
 )

@@ -218,8 +218,8 @@ def test_groups_of_both_files_are_told(workplace):
     write_npz(workplace / "b.npz", **images(np.arange(6) % 3, groups=np.repeat(["ben", "dora"], 3)))
     spec = spec_of(workplace, 'file = "a.npz"\ntest_file = "b.npz"\nvalidation_groups = ["cleo"]')
     data = RunData.on_device(spec, open_dataset(spec.data), RunOptions())
-    told = ["groups ben are among the training and the test samples: the accuracy is not that of new ones"]
-    assert data.warnings(spec) == told
+    told = "groups ben are among the training and the test samples: the accuracy is not that of new ones"
+    assert data.warnings(spec) == [f"{told}; give each of them to one file alone"]
 
 
 def test_a_file_for_training_and_testing_is_told(workplace):

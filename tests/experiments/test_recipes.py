@@ -74,9 +74,15 @@ def test_delays_are_a_quarter_of_the_steps_and_25_at_most(steps, delays):
 
 @pytest.mark.parametrize(("side", "factor"), [(8, 1), (36, 1), (37, 2), (72, 2), (73, 4), (346, 16)])
 def test_cameras_are_down_sampled_to_36_pixels(side, factor):
-    assert downsample_for((2, 5, side), RULES) == factor
-    assert downsample_for((1, side, 5), RULES) == factor
+    assert downsample_for((2, 30, side), RULES) == factor
+    assert downsample_for((1, side, 30), RULES) == factor
     assert downsample_for((side,), RULES) == 1
+
+
+@pytest.mark.parametrize(("short", "factor"), [(1, 1), (5, 4), (8, 8), (15, 8), (16, 16), (260, 16)])
+def test_a_narrow_camera_keeps_a_pixel_of_its_shorter_side(short, factor):
+    assert downsample_for((2, short, 346), RULES) == factor
+    assert short // factor >= 1
 
 
 def test_a_given_batch_decides_the_passes():

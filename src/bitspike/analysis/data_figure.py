@@ -93,8 +93,12 @@ def _is_camera(shape: tuple[int, ...]) -> bool:
 
 
 def _short(text: str, most: int = MOST_TITLE) -> str:
-    """Return the text as matplotlib shows it unchanged (a dollar sign begins a formula), cut if it is long."""
-    cut = text if len(text) <= most else text[: most - 3] + "..."
+    """Return the text as matplotlib shows it unchanged (a dollar sign begins a formula).
+
+    A long text is cut in the middle: names often differ at their end.
+    """
+    tail = (most - 3) // 2
+    cut = text if len(text) <= most else f"{text[: most - 3 - tail]}...{text[-tail:]}"
     return cut.replace("$", r"\$")
 
 

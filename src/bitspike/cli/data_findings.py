@@ -18,7 +18,8 @@ def finding_lines(spec: Experiment, data: Dataset) -> list[str]:
     from bitspike.experiments.data_warnings import FINDINGS
     from bitspike.experiments.held_out import splits
 
-    shown = profile(data, {str(name): samples for name, samples in splits(spec, data).items()})
+    parts = {str(name): samples for name, samples in splits(spec, data).items()}
+    shown = profile(data, parts, class_weights=spec.train.class_weights != "none")
     found = [str(finding) for finding in findings(shown) if finding.cause not in FINDINGS]
     lines = [f"warning: {each}" for each in found[:MOST_LINES]]
     more = len(found) - MOST_LINES

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bitspike.data.finding import Finding
     from bitspike.data.profiles import Profile, SplitProfile
     from bitspike.data.samples import Dataset, Samples
+    from bitspike.train.config import TrainConfig
 
 MOST_GROUPS = 40  # that a line names; --json has all
 
@@ -58,8 +59,9 @@ def info(
     with bars() as begin:
         data = open_dataset(config, progress=begin)
     seconds = time.perf_counter() - began
-    splits, refused = _splits(Path(name), config, data) if is_toml(name) else (_given(data), [])
-    shown = profile(data, splits)
+    training = _training(Path(name) if is_toml(name) else None)
+    splits, refused = _splits(config, training, data) if is_toml(name) else (_given(data), [])
+    shown = profile(data, splits, class_weights=training.class_weights != "none")
     found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
     if out is not None:
         _draw(data, splits, shown, out)
@@ -88,7 +90,7 @@ def _config(name: str, settings: list[str]) -> DataConfig:
     from bitspike.config import validated
     from bitspike.data.catalog import CATALOG, lookup
     from bitspike.data.config import FILES, DataConfig
-    from bitspike.data.data_tables import absolute, is_toml, read_data_config
+    from bitspike.data.data_tables import absolute, is_toml, read_data_config, toml_lines
     from bitspike.experiments.settings import parse_setting
 
     options = {key.removeprefix("data."): value for key, value in map(parse_setting, settings)}
@@ -97,7 +99,7 @@ def _config(name: str, settings: list[str]) -> DataConfig:
         config = read_data_config(Path(name), options, " with --set")
         return _completed(Path(name), settings) or config
     if Path(name).is_file():
-        raise ValueError(f"data info: {name} is not a TOML file; write one, with [data] file = '{name}', and give that")
+        raise ValueError(f"data info: {name} is not a TOML file; {toml_lines(name)}")
     lookup(name, CATALOG)
     if "name" in options:
         raise ValueError(f"data info: the name is the argument, {name}; leave --set name out")
@@ -119,18 +121,23 @@ def _given(data: Dataset) -> dict[str, Samples]:
     return {"train": data.train, "test": data.test}
 
 
-def _splits(path: Path, config: DataConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
-    """Return the splits that training would use; if it could hold none out, the given ones and the reason."""
-    from bitspike.data.finding import Finding
+def _training(path: Path | None) -> TrainConfig:
+    """Return what a file's table [train] says about the use of samples; the rest of it may not be written yet."""
     from bitspike.data.toml import read_toml
-    from bitspike.experiments.held_out import splits
-    from bitspike.experiments.schema import Experiment
     from bitspike.train.config import TrainConfig
 
-    table = read_toml(path).get("train")
-    protocol = table.get("protocol", "holdout") if isinstance(table, dict) else "holdout"
-    # the rest of the file may not be written yet
-    spec = Experiment.model_construct(data=config, train=TrainConfig.model_construct(protocol=protocol))
+    table = None if path is None else read_toml(path).get("train")
+    given = table if isinstance(table, dict) else {}
+    return TrainConfig.model_construct(**{key: given[key] for key in ("protocol", "class_weights") if key in given})
+
+
+def _splits(config: DataConfig, training: TrainConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
+    """Return the splits that training would use; if it could hold none out, the given ones and the reason."""
+    from bitspike.data.finding import Finding
+    from bitspike.experiments.held_out import splits
+    from bitspike.experiments.schema import Experiment
+
+    spec = Experiment.model_construct(data=config, train=training)
     try:
         return {str(split): samples for split, samples in splits(spec, data).items()}, []
     except ValueError as error:
@@ -187,7 +194,7 @@ def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding]) -> No
     if any(sum(split.by_class) for split in shown.splits.values()):  # or labels are times
         draw(class_table(shown), console)
         echo("")
-    draw(figures_table(shown), console)
+    draw(figures_table(shown, console.width), console)
     for finding in found:
         echo(f"warning: {finding}")
 

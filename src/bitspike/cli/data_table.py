@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bitspike.terminal import table
@@ -24,19 +24,36 @@ def class_table(shown: Profile) -> Table:
         rest = (f"{sum(split.by_class[MOST_CLASSES:]):,}" for split in shown.splits.values())
         made.add_row(f"{more} more", *rest)
     made.add_row("all", *(f"{split.samples:,}" for split in shown.splits.values()))
-    majority = [split.majority for split in shown.splits.values()]
-    made.add_row("largest class", *(f"{shown.class_names[label]}: {share:.1%}" for label, share in majority))
+    made.add_row("largest class", *(f"{split.majority[1]:.1%}" for split in shown.splits.values()))
     return made
 
 
-def figures_table(shown: Profile) -> Table:
-    """Return the figures of events or images, a column for each split."""
-    made = table(words=["median (5..95 %)"], numbers=list(shown.splits))
-    for title, cell in _ROWS:
-        cells = [cell(split) for split in shown.splits.values()]
-        if any(cells):
-            made.add_row(title, *cells)
+def figures_table(shown: Profile, width: int) -> Table:
+    """Return the figures of events or images, a column for each split.
+
+    Where `width` characters are too few, medians and percentiles stand in rows of their own.
+    """
+    rows = [(title, [cell(split) for split in shown.splits.values()]) for title, cell in _ROWS]
+    rows = [(title, cells) for title, cells in rows if any(cells)]
+    longest = [
+        max(len(title) for title, _ in rows),
+        *(max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)),
+    ]
+    heading = "median (5..95 %)"
+    if sum(longest) + 2 * len(shown.splits) > width:
+        heading, rows = "median", [row for title, cells in rows for row in _apart(title, cells)]
+    made = table(words=[heading], numbers=list(shown.splits))
+    for title, cells in rows:
+        made.add_row(title, *cells)
     return made
+
+
+def _apart(title: str, cells: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return a row of medians with percentiles as two rows; any other row as it is."""
+    if not any(cell.endswith(")") for cell in cells):
+        return [(title, list(cells))]
+    medians, ranges = zip(*(cell.rstrip(")").partition(" (")[::2] for cell in cells), strict=True)
+    return [(title, list(medians)), ("  5..95 %", list(ranges))]
 
 
 def _of_events(cell: Callable[[EventProfile], str]) -> Callable[[SplitProfile], str]:

@@ -134,10 +134,15 @@ class DataConfig(Config):
         shares = {"validation_file": ("validation_share", "validation_groups"), "test_file": ("test_share",)}
         for file, fields in shares.items():
             for field in fields if getattr(self, file) is not None else ():
-                # a run's experiment.toml holds the defaults, too
-                if getattr(self, field) != type(self).model_fields[field].default:
+                value = getattr(self, field)
+                given = value is not None and field in self.model_fields_set and not self._holds_defaults()
+                if given or value != type(self).model_fields[field].default:
                     raise ValueError(
                         f"data.{field} has no meaning beside data.{file}, which holds all of these samples; leave one "
                         "of them out"
                     )
         return self
+
+    def _holds_defaults(self) -> bool:
+        """Return whether these are the values of a run's experiment.toml, which holds the defaults, too."""
+        return {"validation_share", "test_share", "split_seed"} <= self.model_fields_set

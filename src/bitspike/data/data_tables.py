@@ -27,12 +27,22 @@ def read_data_config(path: Path, options: Mapping[str, Any], where: str = "") ->
     table = read_toml(path).get("data")
     if not isinstance(table, dict):
         raise ValueError(
-            f"{path}: has no table [data], which says where the samples are; write one, such as [data] file = 'my.npz'"
+            f"{path}: has no table [data], which says where the samples are; write the line [data], and below it "
+            "file = 'my.npz'"
         )
     for field in FILES:
         if field in table:
             table[field] = absolute(path.parent, table[field], f"{path}: data.{field}")
     return validated(DataConfig, {**table, **options}, f"{path}{where if options else ''}: [data]")
+
+
+def toml_lines(name: str | Path) -> str:
+    """Return advice to write an experiment file for a file of samples: the lines that it needs."""
+    path = Path(name)
+    return (
+        f"write {path.with_suffix('.toml').name} with the lines [data], file = {path.name!r} and, for events in t, "
+        "time_unit = 'us' (or 'ms', 's'), and give that"
+    )
 
 
 def absolute(folder: Path, given: Any, where: str) -> Any:

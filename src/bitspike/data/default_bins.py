@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bitspike.data.rounding import two_digits_up
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -81,7 +83,7 @@ def default_bins(
 def _width(last: int, steps: int | None, events_a_sample: int, events: Events) -> int:
     """Return the width of a bin in microseconds, such that the bins hold the moment `last`."""
     if steps is not None:
-        return _rounded_up((last + 1) / steps)
+        return math.ceil(two_digits_up((last + 1) / steps))
     wanted = CAMERA_STEPS if len(events.sensor) == 2 else ROW_STEPS
     wanted = min(wanted, max(FEWEST, BINS_AN_EVENT * events_a_sample))
     width = _nearest_round((last + 1) / wanted)
@@ -94,12 +96,6 @@ def _nearest_round(width: float) -> int:
     power = 10.0 ** math.floor(math.log10(max(width, 1.0)))
     able = [each * power for each in _ROUND if (each * power).is_integer()]
     return int(min(able, key=lambda each: abs(math.log(each / max(width, 1.0)))))
-
-
-def _rounded_up(width: float) -> int:
-    """Return the next whole number of microseconds, of two digits that are not 0."""
-    unit = 10 ** max(math.floor(math.log10(max(width, 1.0))) - 1, 0)
-    return int(max(1, math.ceil(width / unit)) * unit)
 
 
 def _tick(t: NDArray[np.int64]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +16,17 @@ from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_fir
 from bitspike.data.events import Events
 from bitspike.data.sample_columns import as_numbers, group_column, label_column
 from bitspike.data.samples import Frames, Images, frames_from_dense
+from bitspike.data.sensors import sensor_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Kind = Literal["images", "events", "spikes"]
+ARRAYS: dict[Kind, tuple[str, ...]] = {
+    "images": ("images",),
+    "events": ("t", "x", "offsets"),  # t may be t_us
+    "spikes": ("spikes",),
+}  # and labels
 NEEDS = {
     "images": "images [N, H, W] or [N, C, H, W] and labels [N]",
     "events": "t or t_us [E], x [E], offsets [N+1] and labels [N]; y [E] and p [E] as the sensor has them",
@@ -27,21 +34,33 @@ NEEDS = {
 }
 
 
-def kind_of(path: Path) -> Literal["images", "events", "spikes"]:
+def kind_of(path: Path) -> Kind:
     """Return the kind of samples in the file, by the names of its arrays."""
     with open_arrays(path) as arrays:
         names = set(arrays)
-    kinds: list[Literal["images", "events", "spikes"]] = []
-    if "images" in names:
-        kinds.append("images")
-    if {"x", "offsets"} <= names and names & {"t", "t_us"}:
-        kinds.append("events")
-    if "spikes" in names:
-        kinds.append("spikes")
-    if len(kinds) != 1 or "labels" not in names:
-        needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
-        raise ValueError(f"{path}: holds {listed(names)}, but must hold the arrays of one kind ({needs})")
-    return kinds[0]
+    kinds = [kind for kind in ARRAYS if not _lacking(kind, names)]
+    if len(kinds) == 1 and "labels" in names:
+        return kinds[0]
+    needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
+    raise ValueError(
+        f"{path}: holds {listed(names)}, but must hold the arrays of one kind{_reason(kinds, names)} ({needs})"
+    )
+
+
+def _lacking(kind: Kind, names: set[str]) -> list[str]:
+    """Return the arrays of a kind, other than labels, that are not among the names."""
+    return [name for name in ARRAYS[kind] if not names & ({"t", "t_us"} if name == "t" else {name})]
+
+
+def _reason(kinds: Sequence[Kind], names: set[str]) -> str:
+    """Return why the arrays are not those of one kind: several kinds are there, or some arrays are missing."""
+    if len(kinds) > 1:
+        return f"; those of {' and '.join(kinds)} are there: give data.kind"
+    begun = [kind for kind in ARRAYS if len(_lacking(kind, names)) < len(ARRAYS[kind])]
+    missing = [*_lacking(begun[0], names), *({"labels"} - names)] if len(begun) == 1 else []
+    if not missing:
+        return ""
+    return f"; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing for {begun[0]}"
 
 
 def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
@@ -112,7 +131,7 @@ def read_event_file(
         labels = _labels(path, arrays)
         offsets = _offsets(path, arrays, len(t), len(labels))
         groups = _groups(path, arrays, len(labels))
-    sensor = _sensor(path, columns, sensor)
+    sensor = sensor_size(path, columns, offsets, sensor)
     _sort_samples(t, columns, offsets)
     if from_first:
         t = times_from_first(t, offsets)
@@ -183,17 +202,6 @@ def _offsets(path: Path, arrays: Mapping[str, Stored], events: int, samples: int
             f"{offsets[-1]}{' and fall in between' if (np.diff(offsets) < 0).any() else ''}"
         )
     return offsets
-
-
-def _sensor(path: Path, columns: Mapping[str, NDArray[Any]], given: tuple[int, ...] | None) -> tuple[int, ...]:
-    names = [name for name in ("y", "x") if name in columns]
-    found = tuple(int(columns[name].max()) + 1 if len(columns[name]) else 1 for name in names)
-    if given is None:
-        return found
-    if len(given) != len(names) or any(size < need for size, need in zip(given, found, strict=True)):
-        wanted = "(height, width)" if len(names) == 2 else "(units,)"
-        raise ValueError(f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}")
-    return tuple(given)
 
 
 def _sort_samples(t: NDArray[np.int64], columns: dict[str, NDArray[Any]], offsets: NDArray[np.int64]) -> None:

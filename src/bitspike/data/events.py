@@ -31,6 +31,9 @@ class Events:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"Events({len(self)} samples with {len(self.t):,} events of a sensor {self.sensor})"
+
     def select(self, kept: NDArray[np.bool_]) -> Events:
         """Return the samples where `kept [N]` is true, in their order."""
         import numpy as np

@@ -96,3 +96,18 @@ class Indexed(torch.utils.data.Dataset[tuple[Tensor, int]], ABC):
 
 def _rows(at: slice, length: int) -> Tensor:
     return torch.tensor(range(*at.indices(length)), dtype=torch.int64, device="cpu")
+
+
+def groups_on(groups: Tensor | None, device: torch.device | str) -> Tensor | None:
+    """Return the groups on `device`, if there are any."""
+    return None if groups is None else groups.to(device)
+
+
+def groups_of(groups: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Return the groups of the samples `rows`, if there are any."""
+    return None if groups is None else groups[rows.to(groups.device)]
+
+
+def labels_in_words(labels: Tensor) -> str:
+    """Return the smallest and the largest label as text."""
+    return f"labels {int(labels.min())} to {int(labels.max())}" if len(labels) else "no labels"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from bitspike.data.class_mistakes import imbalance, missing_classes, one_class, shared_groups
 from bitspike.data.finding import Finding
 from bitspike.data.profiles import Profile
 from bitspike.data.sample_mistakes import (
@@ -11,22 +12,29 @@ from bitspike.data.sample_mistakes import (
     dead_channels,
     dominant_channel,
     empty_samples,
-    imbalance,
-    missing_classes,
     repeated_samples,
 )
-from bitspike.data.time_mistakes import loses_more_in_testing, lost_events, time_too_long, time_too_short
+from bitspike.data.time_mistakes import (
+    late_beginning,
+    loses_more_in_testing,
+    lost_events,
+    time_too_long,
+    time_too_short,
+)
 
 RULES: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
     time_too_short,
     time_too_long,
+    late_beginning,
     loses_more_in_testing,
     lost_events,
     empty_samples,
     dead_channels,
     dominant_channel,
+    one_class,
     missing_classes,
     imbalance,
+    shared_groups,
     repeated_samples,
     dark_images,
 )

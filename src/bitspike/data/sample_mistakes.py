@@ -1,10 +1,10 @@
-"""Mistakes in samples, channels, classes and images. Each rule is a function of a profile."""
+"""Mistakes in samples, channels and images. Each rule is a function of a profile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bitspike.data.finding import Finding, count_of, listed, split_words
+from bitspike.data.finding import Finding, count_of
 from bitspike.data.profiles import Profile
 from bitspike.data.time_mistakes import MOST_LATE
 
@@ -12,8 +12,6 @@ DEAD_CHANNELS = 0.1  # the share of channels in a row without any event
 DEAD_PIXELS = 0.5  # the same for a camera, whose corners often see nothing
 DOMINANT = 0.5  # the share of all events in one channel
 HOT, HOT_TIMES = 0.05, 20  # the same where there are many channels: a share, and so many times the mean channel's
-IMBALANCE = 3.0  # samples of the largest class for each sample of the smallest
-ABOVE_EVEN = 1.5  # the largest class's share, in shares of a class in a balanced set
 
 
 def empty_samples(profile: Profile) -> Iterator[Finding]:
@@ -29,6 +27,20 @@ def empty_finding(split: str, empty: int, samples: int, *, are_images: bool) -> 
     remedy = "leave them out of the file" + ("" if are_images else ", or look at their times")
     evidence = f"{count_of(empty, samples, split)} {'is' if empty == 1 else 'are'} {what}"
     return Finding("empty samples", split, evidence, remedy)
+
+
+def repeated_samples(profile: Profile) -> Iterator[Finding]:
+    """Test samples are also training samples."""
+    for name, split in profile.splits.items():
+        if split.repeated:
+            one = split.repeated == 1
+            yield Finding(
+                "repeated samples",
+                name,
+                f"{count_of(split.repeated, split.samples, name)} "
+                f"{'is also a training sample' if one else 'are also training samples'}",
+                f"leave {'it' if one else 'them'} out of one of them, or accuracy says too much",
+            )
 
 
 # ---- Channels
@@ -81,68 +93,6 @@ def _unravelled(index: int, shape: Sequence[int]) -> list[int]:
         index, at = divmod(index, size)
         place.insert(0, at)
     return place
-
-
-# ---- Classes
-
-
-def missing_classes(profile: Profile) -> Iterator[Finding]:
-    """A class has no training sample, or it has some but none in another split."""
-    trained = profile.splits["train"].by_class
-    for name, split in profile.splits.items():
-        if finding := missing_finding(name, split.by_class, trained, profile.class_names):
-            yield finding
-
-
-def missing_finding(
-    split: str, by_class: Sequence[int], trained: Sequence[int], class_names: Sequence[str]
-) -> Finding | None:
-    """Return the finding that classes have no sample in a split; `trained` are the training samples of each class."""
-    wanted = [split == "train" or count > 0 for count in trained]
-    missing = [class_names[at] for at, count in enumerate(by_class) if wanted[at] and not count]
-    if not missing:
-        return None
-    one = len(missing) == 1
-    return Finding(
-        "missing classes",
-        split,
-        f"{'class' if one else 'classes'} {listed(missing)} (of {len(trained)}) {'has' if one else 'have'} no "
-        f"{split_words(split)} sample",
-        "a network can't learn what it is not shown: add samples, or number the labels anew"
-        if split == "train"
-        else "the result says nothing about what is missing",
-    )
-
-
-def imbalance(profile: Profile) -> Iterator[Finding]:
-    """The largest class has many times the samples of the smallest."""
-    split = profile.splits["train"]
-    counts = [count for count in split.by_class if count]
-    largest, share = split.majority
-    if len(counts) < 2 or max(counts) < IMBALANCE * min(counts) or share < ABOVE_EVEN / len(counts):
-        return
-    smallest = split.by_class.index(min(counts))
-    yield Finding(
-        "imbalance",
-        "train",
-        f"{share:.1%} of the training samples are of class {profile.class_names[largest]} "
-        f"({max(counts):,}; class {profile.class_names[smallest]} has {min(counts):,})",
-        f'compare an accuracy with {share:.1%}, not with {1 / len(counts):.1%}; train.class_weights = "balanced" helps',
-    )
-
-
-def repeated_samples(profile: Profile) -> Iterator[Finding]:
-    """Test samples are also training samples."""
-    for name, split in profile.splits.items():
-        if split.repeated:
-            one = split.repeated == 1
-            yield Finding(
-                "repeated samples",
-                name,
-                f"{count_of(split.repeated, split.samples, name)} "
-                f"{'is also a training sample' if one else 'are also training samples'}",
-                f"leave {'it' if one else 'them'} out of one of them, or accuracy says too much",
-            )
 
 
 # ---- Images

@@ -16,17 +16,25 @@ class Tally:
 
     `given` counts all events. Those that are in no bin are counted once, by the first reason that holds: `before` the
     first bin, `after` the last, `outside` the cells of the sensor, or `clipped` because a bin had as many as it may
-    count. `last_us` is the time of the last event. Bins of `bin_us` microseconds end at `end_us`.
+    count. `last_us` is the time of the last event. Bins of `bin_us` microseconds end at `end_us`. A cell is a square
+    whose side is `downsample` pixels.
     """
 
     bin_us: int
     end_us: int
+    downsample: int
     given: Tensor
     before: Tensor
     after: Tensor
     outside: Tensor
     clipped: Tensor
     last_us: Tensor
+
+    def __repr__(self) -> str:
+        return (
+            f"Tally({len(self.given)} samples with {int(self.given.sum()):,} events, {self.left_out:.2%} of them in no "
+            f"bin; bins of {self.bin_us} us until {self.end_us} us)"
+        )
 
     def select(self, rows: Tensor) -> Tally:
         """Return the tally of the samples `rows`."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bitspike.data.event_profile import EventProfile
 from bitspike.data.finding import Finding, split_words
-from bitspike.data.profiles import EventProfile, Profile
+from bitspike.data.profiles import Profile
+from bitspike.data.rounding import two_digits_up
 
 FEW_STEPS = 0.05  # the share of the steps in which nearly all events come, if the time unit is too small
 LEAST_STEPS = 4  # fewer steps may well hold all events in the first
 UNUSED_STEPS = 0.5  # the share of the steps that hold nearly no events, at the end
 SHORTEST_MS, LONGEST_MS = 1.0, 600_000.0  # a median sample of less or more is rare: bins that were found fit it anyway
+LATE = 0.1  # the share of the steps before the first event, if nearly all samples begin so late
+VERY_LATE = 0.5  # the same, if half of the samples do
 MOST_LATE = 0.5  # the share of the events after the last bin, if the time unit is too large
 SOME_LOST = 0.01  # the share of the events that may be lost for one reason without a word
 SOME_CLIPPED = 0.05
@@ -36,7 +40,8 @@ def time_too_short(profile: Profile) -> Iterator[Finding]:
         yield Finding("time too short", "train", evidence, "check data.time_unit")
     elif events.steps >= LEAST_STEPS and events.over_at <= (1 - UNUSED_STEPS) * events.steps:
         evidence = f"95% of the training events come in the first {events.over_at} of {events.steps} steps"
-        yield Finding("unused steps", "train", evidence, f"set data.steps to about {events.over_at}")
+        longer = "" if events.cut_ms is None else f", or raise data.duration_ms, which is {events.cut_ms:g}"
+        yield Finding("unused steps", "train", evidence, f"set data.steps to about {events.over_at}{longer}")
 
 
 def time_too_long(profile: Profile) -> Iterator[Finding]:
@@ -45,7 +50,12 @@ def time_too_long(profile: Profile) -> Iterator[Finding]:
     if events is None or events.lost is None or events.duration_ms is None or events.bin_ms is None:
         return
     after = events.lost["after"]
-    if after >= MOST_LATE:
+    if after >= MOST_LATE and events.cut_ms is not None:
+        evidence = f"data.duration_ms = {events.cut_ms:g} leaves out {after:.1%} of the training events"
+        remedy = f"check data.time_unit; if it is right, raise data.duration_ms to {_rounded(events.duration_ms.high)}"
+        median = f" (the median sample lasts {_ms(events.duration_ms.median)})"
+        yield Finding("time too long", "train", evidence + median, remedy)
+    elif after >= MOST_LATE:
         evidence = f"{after:.1%} of the training events come after the last bin{_lasting(events)}"
         yield Finding("time too long", "train", evidence, f"check data.time_unit{_other_bins(events)}")
     elif events.duration_ms.median > LONGEST_MS:
@@ -60,6 +70,26 @@ def time_too_long(profile: Profile) -> Iterator[Finding]:
             f"{events.bin_ms:g} ms and lose their end, {after:.1%} of all events",
             f"raise data.steps to {steps}, or data.bin_ms to {_rounded(events.duration_ms.high / events.steps)}",
         )
+
+
+def late_beginning(profile: Profile) -> Iterator[Finding]:
+    """Samples begin after many empty steps: time counts from the start of a recording."""
+    events = profile.splits["train"].events
+    if events is None or events.steps < LEAST_STEPS:
+        return
+    all_late, most_late = events.begins.low >= LATE * events.steps, events.begins.median >= VERY_LATE * events.steps
+    if not all_late and not most_late:
+        return
+    # the 5th percentile says when all but a few begin
+    who, step = ("95%", events.begins.low) if all_late else ("half", events.begins.median)
+    yield Finding(
+        "late beginning",
+        "train",
+        f"{who} of the training samples have no event in the first {step:.0f} of {events.steps} steps",
+        'set data.time_origin = "first", and bins count from a sample\'s first event'
+        if events.bin_ms is not None
+        else "leave these steps out of the file",
+    )
 
 
 def _lasting(events: EventProfile) -> str:
@@ -84,9 +114,7 @@ def _other_bins(events: EventProfile) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Return a number that is not smaller, with two digits."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(round(value / unit, 6)) * unit:.6g}"
+    return f"{two_digits_up(value):.6g}"
 
 
 # ---- Events that are lost
@@ -94,18 +122,29 @@ def _rounded(value: float) -> str:
 
 def lost_events(profile: Profile) -> Iterator[Finding]:
     """A share of the events is before the first bin, outside the cells of the sensor, or beyond the count of a bin."""
+    events = profile.splits["train"].events
     advice = {
         "before": ("come before time 0", SOME_LOST, 'set data.time_origin = "first", or add an offset to t'),
-        "outside": ("lie at the border, in cells that are not whole", SOME_LOST, "choose a data.downsample that divides"
-                    " the sensor's size"),
+        "outside": ("lie at the border, in cells that are not whole", SOME_LOST, _whole_cells(profile, events)),
         "clipped": ("are more than a bin may count", SOME_CLIPPED, "raise data.clip, or take shorter bins"),
-    }  # fmt: skip
+    }
     for reason, (what, least, remedy) in advice.items():
         for name, split in profile.splits.items():
             share = (split.events.lost or {}).get(reason, 0.0) if split.events is not None else 0.0
             if share >= least:
                 yield Finding(f"events {reason}", name, f"{share:.1%} of the {split_words(name)} events {what}", remedy)
                 break  # the other splits have the same settings
+
+
+def _whole_cells(profile: Profile, events: EventProfile | None) -> str:
+    """Return advice for a sensor whose size `downsample` does not divide."""
+    side = 1 if events is None else events.downsample
+    cells = profile.shape[-2:] if len(profile.shape) == 3 else profile.shape[-1:]
+    size = [(cell + 1) * side for cell in cells]
+    return (
+        f"data.downsample = {side} (found, if you gave none) does not divide the sensor's size: give "
+        f"data.sensor = {size}, or choose a data.downsample that divides it"
+    )
 
 
 def loses_more_in_testing(profile: Profile) -> Iterator[Finding]:
@@ -118,10 +157,12 @@ def loses_more_in_testing(profile: Profile) -> Iterator[Finding]:
         if split.events.duration_ms is not None and train.duration_ms is not None:
             medians = (_ms(each.duration_ms.median) for each in (split.events, train) if each.duration_ms is not None)
             lasting = " (the median samples last {} and {})".format(*medians)
+        cut = split.events.cut_ms
+        remedy = "data.test_steps" if cut is None else f"data.duration_ms, which is {cut:g}"
         yield Finding(
             "other losses",
             name,
             f"{split.events.left_out:.1%} of the {split_words(name)} events are in no bin, but only "
             f"{train.left_out:.1%} of the training events{lasting}",
-            "give both files one unit of time and samples of one length, or raise data.test_steps",
+            f"give both files one unit of time and samples of one length, or raise {remedy}",
         )

@@ -150,14 +150,19 @@ def repeat_for(samples: int, batch: int, rules: Mapping[str, float]) -> int:
 def downsample_for(shape: Sequence[int], rules: Mapping[str, float]) -> int:
     """Return the power of two that brings the longer side of a camera's frames to `largest_side` pixels or fewer.
 
+    A square of such a side fits into the frame: of a shorter side at least one pixel is left.
+
     Examples:
         >>> from bitspike.experiments.recipes import downsample_for, recipe
         >>> [downsample_for((2, side, side), recipe("base/sequences")["rules"]) for side in (34, 64, 128, 720)]
         [1, 2, 4, 32]
+        >>> downsample_for((2, 4, 640), recipe("base/sequences")["rules"])
+        4
     """
     if len(shape) != 3 or "largest_side" not in rules:
         return 1
-    return int(2 ** max(0, math.ceil(math.log2(max(shape[1:]) / rules["largest_side"]))))
+    wanted = math.ceil(math.log2(max(shape[1:]) / rules["largest_side"]))
+    return int(2 ** max(0, min(wanted, math.floor(math.log2(min(shape[1:]))))))
 
 
 def _leave_out_what_has_no_meaning(fields: Tables, given: Mapping[str, Any]) -> None:

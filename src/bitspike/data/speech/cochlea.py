@@ -43,6 +43,9 @@ class Spikes:
     def __len__(self) -> int:
         return len(self.t)
 
+    def __repr__(self) -> str:
+        return f"Spikes({len(self):,} spikes in {self.seconds:.3g} s)"
+
 
 def encode_speech(sound: Sound, *, seed: int = 0, progress: Progress = silent) -> Spikes:
     """Return the spikes of 700 units that a sound causes; `seed` draws which nerve fibres fire.

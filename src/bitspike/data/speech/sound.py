@@ -36,6 +36,9 @@ class Sound:
     rate: int
     channels: int = 1
 
+    def __repr__(self) -> str:
+        return f"Sound({self.seconds:.3g} s at {self.rate:,} Hz, of {self.channels} channel(s))"
+
     @property
     def seconds(self) -> float:
         """The length."""

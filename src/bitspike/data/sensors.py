@@ -1,0 +1,71 @@
+"""The size of a sensor: given, or found from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FEW = 0.001  # a share of the events that may be damaged
+FAR = 8  # times as far out as all other events
+LEAST = 64  # a smaller sensor does no harm
+
+
+def sensor_size(
+    path: Path, columns: Mapping[str, NDArray[Any]], offsets: NDArray[np.int64], given: tuple[int, ...] | None
+) -> tuple[int, ...]:
+    """Return the size of the sensor, (height, width) or (units,): the `given` one, else found from `x` and `y [E]`.
+
+    Raise if the given size is too small, or if the found one is large because of a few events far from all others.
+    """
+    names = [name for name in ("y", "x") if name in columns]
+    found = tuple(int(columns[name].max()) + 1 if len(columns[name]) else 1 for name in names)
+    if given is None:
+        for name, size in zip(names, found, strict=True):
+            _refuse_far_events(path, name, columns[name], offsets, size, found)
+        return found
+    if len(given) != len(names):
+        wanted = "(height, width)" if len(names) == 2 else "(units,)"
+        raise ValueError(f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}")
+    for name, size, need in zip(names, given, found, strict=True):
+        if size < need:
+            wanted = "(height, width)" if len(names) == 2 else "(units,)"
+            raise ValueError(
+                f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}; "
+                f"{_largest(name, columns[name], offsets)}{_one_based(columns[name], size)}"
+            )
+    return tuple(given)
+
+
+def _refuse_far_events(
+    path: Path, name: str, values: NDArray[Any], offsets: NDArray[np.int64], size: int, found: tuple[int, ...]
+) -> None:
+    """Raise if all but a few events lie in the first eighth of the found size."""
+    if size < LEAST:
+        return
+    far = values >= size // FAR
+    count = int(np.count_nonzero(far))
+    if count <= FEW * len(values):
+        raise ValueError(
+            f"{path}: {_largest(name, values, offsets)}, but all except {count} of {len(values):,} events have "
+            f"{name} <= {values[~far].max()}; leave the far events out, or give data.sensor = {list(found)} if they "
+            "are right"
+        )
+
+
+def _largest(name: str, values: NDArray[Any], offsets: NDArray[np.int64]) -> str:
+    """Return the largest coordinate in words, and the sample of its first event."""
+    event = int(values.argmax())
+    sample = int(np.searchsorted(offsets, event, side="right")) - 1
+    return f"the largest {name} is {values[event]} (event {event} of the file, in sample {sample})"
+
+
+def _one_based(values: NDArray[Any], size: int) -> str:
+    """Return advice where coordinates seem to count from 1; else an empty text."""
+    counts_from_1 = int(values.max()) == size and int(values.min()) >= 1
+    return "; coordinates count from 0, so subtract 1" if counts_from_1 else ""
