@@ -101,7 +101,7 @@ def _decays(case: Case, net: NetConfig, count: int) -> tuple[float, ...]:
     numbers = tuple(beta for beta in betas if not isinstance(beta, Decays))
     unlike = {
         "beta": len(numbers) < len(betas),
-        "delays": net.delays > 0,
+        "delays": net.longest_delay > 0,
         "dense_norm": net.dense_norm,
         "readout": net.readout != "spikes",
         "spike_dropout": any(_each(net.spike_dropout, 1)),

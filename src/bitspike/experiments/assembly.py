@@ -135,7 +135,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
     if spec.net.glances > 1 and not isinstance(data.train, Images):
         raise ValueError(f"net.glances belongs to images, but {data.title} holds none; set it to 1")
     parameter_groups(net, spec.train)  # raises if train.rates names what the network has not
-    for trick in tricks_for(spec.train, delayed=spec.net.delays > 0):
+    for trick in tricks_for(spec.train, delayed=spec.net.longest_delay > 0):
         if (refusal := trick.refusal(spec.train, net, data.train, data.title)) is not None:
             raise ValueError(refusal)
     refuse_unused(spec, data)
@@ -150,7 +150,7 @@ def check_fit(spec: Experiment, net: SpikingNetwork, data: Dataset) -> None:
 
 def _check_network(spec: Experiment, data: Dataset) -> None:
     """Raise if the network's delays or its readout do not fit the data or the loss."""
-    if spec.net.delays and data.train.steps is None:
+    if spec.net.longest_delay > 0 and data.train.steps is None:
         raise ValueError(
             f"net.delays needs samples with time steps of their own, but {data.title} holds static images; set it to 0"
         )

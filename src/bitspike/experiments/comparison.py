@@ -37,7 +37,7 @@ def _setting_over_all_epochs(spec: Experiment) -> str:
     """Return the setting that depends on the number of epochs; an empty string if none does."""
     if RATES[spec.train.schedule].lasts_all_epochs:
         return f"train.schedule = {spec.train.schedule!r}"
-    delayed = spec.net.delays > 0
+    delayed = spec.net.longest_delay > 0
     lasting = (trick for trick in tricks_for(spec.train, delayed=delayed) if trick.lasts_all_epochs)
     return next((setting_for(trick, spec.train, delayed=delayed) for trick in lasting), "")
 

@@ -12,6 +12,7 @@ from bitspike.schedules import Constant, Linear, Relax, Schedule
 Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
 Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
+LongestDelay = Annotated[Whole, Field(ge=0, lt=2**16)]
 
 
 class Rise(Config):
@@ -100,8 +101,9 @@ class NetConfig(Config):
     """
     spike_dropout: Drop | list[Drop] = 0.0
     """The share of hidden layers' spikes dropped in training. A list has one value for each hidden layer."""
-    delays: Annotated[Whole, Field(ge=0, lt=2**16)] = 0
-    """The longest delay in time steps of a neuron's spikes on their way to the next layer; 0 means no delays.
+    delays: LongestDelay | list[LongestDelay] = 0
+    """The longest delay in time steps of a neuron's spikes on their way to the next layer; 0 means no delays. A list
+    has one value for the input of each layer.
 
     Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
     """
@@ -151,6 +153,11 @@ class NetConfig(Config):
                 f"{max(self.steps // self.glances, 1) * self.glances} would do, or net.glances = 1"
             )
         return self
+
+    @property
+    def longest_delay(self) -> int:
+        """The longest delay of any layer's input; 0 if the network has no delays."""
+        return max(self.delays, default=0) if isinstance(self.delays, list) else self.delays
 
     def schedules(self, layers: int) -> list[Schedule]:
         """Return one schedule for each layer of neurons; `layers` is their number."""
