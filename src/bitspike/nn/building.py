@@ -113,12 +113,12 @@ def build(
     for name, value in truths:
         require_truth("build", name, value)
     require_readout(readout)
+    longest = longest_delays(delays, len(layers), glances)
     require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
     steps_each("build", steps, glances)
     count = len(layers)
-    longest = longest_delays(delays, count, glances)
     dense = [i for i, layer in enumerate(layers) if isinstance(layer, Dense)]
     betas = _decays(beta, count, learn=learn_beta)
     _require_leak(readout, betas[-1])

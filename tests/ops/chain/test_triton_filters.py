@@ -25,6 +25,8 @@ CASES = {
     "all of it": (DENSE, "counts", BEST),
     "delays": (DENSE, "counts", {"delays": 5, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
     "delays of one step": (DENSE, "counts", {"delays": 1, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "delays behind the first layer": (DENSE, "counts", {**BEST, "delays": [0, 5, 3]}),
+    "delays of inputs": (DENSE, "counts", {**BEST, "delays": [5, 0, 0]}),
     "delays, dropout on currents": (
         DENSE,
         "counts",
@@ -51,7 +53,7 @@ def network(notation, shape, **settings):
     net = chains.network(notation, shape, **settings)
     for layer in net.layers:
         if layer.delay is not None:
-            layer.delay.delays.data = rand(len(layer.delay.delays), seed=7) * settings["delays"]
+            layer.delay.delays.data = rand(len(layer.delay.delays), seed=7) * layer.delay.longest
             layer.delay.width.fill_(0.8)
     return net
 
