@@ -10,6 +10,7 @@ from bitspike.data.mistakes import findings
 from bitspike.data.profiles import profile
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import RunOptions, pick_device
+from bitspike.experiments.curves import draw_curves
 from bitspike.experiments.data_warnings import FINDINGS
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.recipes import lines_about
@@ -20,6 +21,7 @@ from bitspike.experiments.schema import Experiment, as_values, experiment_on
 from bitspike.nn import SpikingNetwork
 from bitspike.train.progress import Listener
 from bitspike.train.run_folder import Row
+from bitspike.train.world import World
 
 Say = Callable[[str], object]
 
@@ -63,6 +65,7 @@ def train_on(
         '6-8-2'
     """
     require_sound(dataset, "train_on")
+    say = say if say is not None and World.rank_here() == 0 else _silent
     tables = {"net": net, "train": train, "data": data, "base": base}
     given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
     spec = experiment_on(dataset, {**given, "seed": seed}, "train_on")
@@ -71,12 +74,15 @@ def train_on(
         resume=resume,
         command="bitspike.train_on",
         dataset=dataset,
-        listener=Listener() if say is None else _listener(say),
-        started=_started(say or (lambda line: None)),
+        listener=_listener(say),
+        started=_started(say),
     )
-    done = train_run(spec, Path(out), options) if trials is None else train_trials(spec, Path(out), trials, options)
+    out = Path(out)
+    done = train_run(spec, out, options) if trials is None else train_trials(spec, out, trials, options)
     if done is None:
         raise RuntimeError("train_on: the training was interrupted; resume=True goes on with it")
+    if World.rank_here() == 0:
+        _draw_curves(out, say)
     return done
 
 
@@ -104,6 +110,18 @@ def evaluate_on(
     """
     require_sound(dataset, "evaluate_on")
     return evaluate_run(Path(run), split, RunOptions(device=pick_device(device), dataset=dataset), baselines=baselines)
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
+
+
+def _draw_curves(out: Path, say: Say) -> None:
+    """Draw curves.png where matplotlib is installed; the run is complete, whether that works or not."""
+    try:
+        draw_curves(out)
+    except (OSError, ImportError) as error:
+        say(f"warning: curves.png was not drawn: {error}")
 
 
 def _listener(say: Say) -> Listener:
