@@ -123,6 +123,20 @@ def test_a_run_goes_on_after_an_interruption(tmp_path):
         train(data, tmp_path / "cut")
 
 
+def test_a_run_that_was_stopped_by_hand_goes_on(tmp_path):
+    tables = {**SMALL, "train": {"epochs": 3, "tensorboard": False}}
+
+    def stop(line):
+        if line.startswith("epoch   2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bitspike.train_on(passed(), tmp_path / "run", device=torch.device("cpu"), say=stop, **tables)
+    again = train(passed(), tmp_path / "run", resume=True, **tables)
+    whole = train(passed(), tmp_path / "whole", **tables)
+    assert (again["accuracy"], again["test_loss"]) == (whole["accuracy"], whole["test_loss"])
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_other_samples_do_not_go_on_with_a_run(tmp_path, ended):
     spec = experiment_on(passed(), {**SMALL, "seed": 0}, "here")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bitspike.data.mistakes import findings
 from bitspike.data.profiles import profile
 from bitspike.data.samples import Dataset
@@ -36,7 +38,7 @@ def train_on(
     base: str | None = None,
     seed: int = 0,
     trials: int | None = None,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     resume: bool = False,
     say: Say | None = print,
 ) -> Summary:
@@ -70,7 +72,7 @@ def train_on(
     given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
     spec = experiment_on(dataset, {**given, "seed": seed}, "train_on")
     options = RunOptions(
-        device=pick_device(device),
+        device=pick_device(str(device)),
         resume=resume,
         command="bitspike.train_on",
         dataset=dataset,
@@ -87,7 +89,12 @@ def train_on(
 
 
 def evaluate_on(
-    dataset: Dataset, run: str | Path, *, split: Split = "test", device: str = "auto", baselines: bool = False
+    dataset: Dataset,
+    run: str | Path,
+    *,
+    split: Split = "test",
+    device: str | torch.device = "auto",
+    baselines: bool = False,
 ) -> Evaluated:
     """Evaluate the best network of a run on a split of the dataset that it was trained on.
 
@@ -109,7 +116,9 @@ def evaluate_on(
         (True, [])
     """
     require_sound(dataset, "evaluate_on")
-    return evaluate_run(Path(run), split, RunOptions(device=pick_device(device), dataset=dataset), baselines=baselines)
+    return evaluate_run(
+        Path(run), split, RunOptions(device=pick_device(str(device)), dataset=dataset), baselines=baselines
+    )
 
 
 def _silent(line: str) -> None:
