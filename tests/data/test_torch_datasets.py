@@ -280,7 +280,7 @@ def test_a_share_is_held_out_for_the_test():
 def test_groups_stay_together():
     people = [f"person {row // 5}" for row in range(20)]
     data = dataset_from_torch(row_of_units(9_000, 20), sensor=(4,), groups=people)
-    assert data.group_names == "groups"
+    assert (data.group_names, data.group_labels) == ("groups", tuple(f"person {row}" for row in range(4)))
     held = set(data.test.groups.tolist())
     assert len(held) == 1
     assert not held & set(data.train.groups.tolist())
@@ -299,13 +299,32 @@ def test_the_names_are_those_of_the_data_set():
 
 
 @pytest.mark.parametrize(
+    ("labels", "names", "wanted", "numbers", "file_labels"),
+    [
+        ([0, 1, 2], None, ("0", "1", "2"), [0, 1, 2], ()),
+        ([1, 2, 3], None, ("1", "2", "3"), [0, 1, 2], ("1", "2", "3")),
+        ([2, 9, 4], None, ("2", "4", "9"), [0, 2, 1], ("2", "4", "9")),
+        ([1, 2, 3], ["a", "b", "c"], ("a", "b", "c"), [0, 1, 2], ("1", "2", "3")),
+        ([0, 2, 2], ["a", "b", "c"], ("a", "b", "c"), [0, 2, 2], ()),
+        ([0, 2, 2], ["a", "b"], ("a", "b"), [0, 1, 1], ("0", "2")),
+    ],
+)
+def test_labels_may_start_at_one_and_have_gaps(labels, names, wanted, numbers, file_labels):
+    pairs = [(np.ones((2, 3)), label) for label in labels]
+    data = dataset_from_torch(pairs, pairs[:1], valid=pairs[1:], class_names=names)
+    assert (data.class_names, data.file_labels, data.classes) == (wanted, file_labels, len(wanted))
+    assert data.train.labels.tolist() == numbers
+    assert (data.test.labels.tolist(), data.valid.labels.tolist()) == (numbers[:1], numbers[1:])
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (
             {"test": row_of_units(9_000, units=3)},
             r"training samples have the shape \(4,\), but test samples \(3,\); give",
         ),
-        ({"class_names": ["a"]}, "class_names must be one a class, but are 1, and labels go up to 1"),
+        ({"class_names": ["a"]}, "class_names must be 2, one for each label, but are 1"),
         ({"groups": [1] * 12}, "12 samples have no group to hold out for the test; give test, or more samples"),
         ({"bin_width": 3}, "bin_width"),
     ],

@@ -122,6 +122,8 @@ def test_an_evaluation_calls_classes_as_the_file_does(workplace, cli, labels, na
     found = json.loads(cli("evaluate", workplace / "run", "--device", "cpu", "--json")[1])["classes"]
     assert [each["label"] for each in found] == [0, 1, 2]
     assert [each["file_label"] for each in found] == list(map(str, labels))
+    in_picture = evaluate_run(workplace / "run", "test", RunOptions()).classification.names
+    assert list(in_picture) == [each["name"] for each in found] == [row.split()[-1] for row in rows]
 
 
 def test_blank_images_are_told_once(workplace, cli):

@@ -33,8 +33,8 @@ def passed(seed=0, **options):
     return dataset_from_torch(recordings(seed), name="touch", sensor=(6,), polarity=False, **options)
 
 
-def train(data, out, **tables):
-    return bitspike.train_on(data, out, device="cpu", say=None, **{**SMALL, **tables})
+def train(dataset, out, **tables):
+    return bitspike.train_on(dataset, out, device="cpu", say=None, **{**SMALL, **tables})
 
 
 def test_a_run_is_complete(tmp_path):
@@ -42,6 +42,7 @@ def test_a_run_is_complete(tmp_path):
     summary = train(data, tmp_path / "run", seed=3)
     held = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert {"experiment.toml", "metrics.jsonl", "summary.json", "best.safetensors", "last.ckpt"} <= set(held)
+    assert "curves.png" in held
     text = (tmp_path / "run" / "experiment.toml").read_text()
     assert text.startswith("# bitspike")
     assert "run again with: bitspike.train_on(dataset, OUT)" in text
@@ -73,6 +74,14 @@ def test_the_numbers_are_those_of_a_file(tmp_path):
     from_python = train(dataset_from_torch(pairs[:40], pairs[40:]), tmp_path / "python")
     for key in ("accuracy", "test_loss", "samples_sha256", "theta", "spikes"):
         assert from_python[key] == from_file[key], key
+
+
+def test_groups_are_held_out_by_name(tmp_path):
+    people = [f"person {row // 12}" for row in range(60)]
+    data = passed(groups=people)
+    left = sorted({people[row] for row in range(60)} - {data.group_labels[int(data.test.groups[0])]})
+    summary = train(data, tmp_path / "run", data={"repeat": 1, "validation_groups": left[:1]})
+    assert summary["held_out"] == {"groups": left[:1]}
 
 
 def test_images_take_the_recipe_for_images(tmp_path):
@@ -110,6 +119,22 @@ def test_a_run_goes_on_after_an_interruption(tmp_path):
     numbers = [[{k: v for k, v in json.loads(row).items() if k != "timing"} for row in each] for each in rows]
     assert numbers[0] == numbers[1]
     assert again["accuracy"] == whole["accuracy"]
+    with pytest.raises(ValueError, match="holds a run already; add resume=True to go on with it, or choose another f"):
+        train(data, tmp_path / "cut")
+
+
+def test_a_run_that_was_stopped_by_hand_goes_on(tmp_path):
+    tables = {**SMALL, "train": {"epochs": 3, "tensorboard": False}}
+
+    def stop(line):
+        if line.startswith("epoch   2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bitspike.train_on(passed(), tmp_path / "run", device=torch.device("cpu"), say=stop, **tables)
+    again = train(passed(), tmp_path / "run", resume=True, **tables)
+    whole = train(passed(), tmp_path / "whole", **tables)
+    assert (again["accuracy"], again["test_loss"]) == (whole["accuracy"], whole["test_loss"])
 
 
 @pytest.mark.parametrize("ended", [True, False])

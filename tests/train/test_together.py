@@ -126,7 +126,7 @@ def test_trials_begun_alone_are_ended_together_and_the_other_way_round(tmp_path)
 
 def test_complete_trials_are_not_trained_again(tmp_path, monkeypatch):
     first = train(tmp_path, "out", together=True)
-    monkeypatch.setattr(experiment_runs, "open_dataset", None)
+    monkeypatch.setattr(experiment_runs, "dataset_of", None)
     again = train(tmp_path, "out", together=True, resume=True)
     assert again["accuracies"] == first["accuracies"]
 

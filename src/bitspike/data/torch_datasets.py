@@ -98,7 +98,8 @@ def dataset_from_torch(
 
     Without `test`, `test_share` of the training samples is held out, of each class; or whole `groups` of them, if those
     are given. `valid` are samples to choose the best epoch by; without them, training holds some out. The data set's
-    `classes`, as tonic and torchvision have them, give the names of classes where `class_names` does not.
+    `classes`, as tonic and torchvision have them, give the names of classes where `class_names` does not. Labels that
+    are not the places of their names become 0, 1, 2 and so on, in their order, as those of a file do.
 
     Examples:
         >>> import numpy as np
@@ -120,7 +121,12 @@ def dataset_from_torch(
                 f"dataset_from_torch: training samples have the shape {first.shape}, but {split} samples "
                 f"{samples.shape}; give sensor if it was found from the events"
             )
-    largest = max(int(samples.labels.max()) for samples in (first, *parts.values()))
+    own = _origin(train)
+    known = torch.cat([samples.labels for samples in (first, *parts.values())]).unique()
+    names, numbered = _classes(own, class_names, known)
+    if numbered:
+        first = replace(first, labels=torch.searchsorted(known, first.labels))
+        parts = {split: replace(each, labels=torch.searchsorted(known, each.labels)) for split, each in parts.items()}
     if test is None:
         kept, held = split_rows(first, test_share, split_seed)
         if not len(held):
@@ -129,12 +135,6 @@ def dataset_from_torch(
                 "to hold out for the test; give test, or more samples"
             )
         first, parts["test"] = first.select(kept), first.select(held)
-    own = _origin(train)
-    names = _class_names(own, largest + 1) if class_names is None else tuple(class_names)
-    if len(names) <= largest:
-        raise ValueError(
-            f"dataset_from_torch: class_names must be one a class, but are {len(names)}, and labels go up to {largest}"
-        )
     name = type(own).__name__ if name is None else name
     return Dataset(
         name,
@@ -146,6 +146,8 @@ def dataset_from_torch(
         group_names="" if groups is None else "groups",
         class_names=names,
         valid=parts.get("validation"),
+        file_labels=tuple(map(str, known.tolist())) if numbered else (),
+        group_labels=_group_names(groups),
     )
 
 
@@ -156,12 +158,24 @@ def _origin(dataset: Any) -> Any:
     return dataset
 
 
-def _class_names(dataset: Any, least: int) -> tuple[str, ...]:
-    """Return the data set's own names of its classes, `least` or more, if it has any; else numbers."""
-    names = getattr(dataset, "classes", None)
-    if not isinstance(names, (list, tuple)) or len(names) < least or not all(isinstance(each, str) for each in names):
-        return tuple(map(str, range(least)))
-    return tuple(names)
+def _classes(dataset: Any, given: Sequence[str] | None, known: Tensor) -> tuple[tuple[str, ...], bool]:
+    """Return the names of classes, and whether the `known` labels must become 0, 1, 2 and so on to be their places."""
+    largest, count = int(known[-1]), len(known)
+    if given is not None:
+        if len(given) <= largest and len(given) != count:
+            raise ValueError(
+                f"dataset_from_torch: class_names must be {count}, one for each label, but are {len(given)}"
+            )
+        return tuple(given), len(given) <= largest
+    own = getattr(dataset, "classes", None)
+    if isinstance(own, (list, tuple)) and len(own) > largest and all(isinstance(each, str) for each in own):
+        return tuple(own), False
+    return tuple(map(str, known.tolist())), count <= largest
+
+
+def _group_names(groups: Sequence[int] | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the name of each group where they are text, in the order of their numbers."""
+    return tuple(sorted(set(map(str, groups)))) if groups is not None and isinstance(groups[0], str) else ()
 
 
 def _groups(groups: Sequence[int] | Sequence[str] | None, samples: int) -> Tensor | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,8 @@ def pick_device(name: str) -> torch.device:
 
     Each process of torchrun gets its own GPU.
     """
+    if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", name):
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
     kind, colon, index = name.partition(":")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind == "auto":

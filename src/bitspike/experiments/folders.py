@@ -51,7 +51,8 @@ def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, wor
             raise ValueError(f"{folder.path} holds trials; give --trials to go on with them, or choose another --out")
         raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
     if there and not options.resume:
-        raise ValueError(f"{folder.path} holds a run already; add --resume to go on with it, or choose another --out")
+        go_on, out = ("--resume", "--out") if options.dataset is None else ("resume=True", "folder")
+        raise ValueError(f"{folder.path} holds a run already; add {go_on} to go on with it, or choose another {out}")
     if there and (done := _complete_run(spec, folder, options)) is not None:
         if int(done["epochs"]) > spec.train.epochs:
             options.listener.note(f"{folder.path} is complete, after {done['epochs']} epochs, and is shown as it is")

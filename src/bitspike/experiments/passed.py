@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bitspike.data.mistakes import findings
 from bitspike.data.profiles import profile
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import RunOptions, pick_device
+from bitspike.experiments.curves import draw_curves
 from bitspike.experiments.data_warnings import FINDINGS
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.recipes import lines_about
@@ -20,6 +23,7 @@ from bitspike.experiments.schema import Experiment, as_values, experiment_on
 from bitspike.nn import SpikingNetwork
 from bitspike.train.progress import Listener
 from bitspike.train.run_folder import Row
+from bitspike.train.world import World
 
 Say = Callable[[str], object]
 
@@ -34,7 +38,7 @@ def train_on(
     base: str | None = None,
     seed: int = 0,
     trials: int | None = None,
-    device: str = "auto",
+    device: str | torch.device = "auto",
     resume: bool = False,
     say: Say | None = print,
 ) -> Summary:
@@ -63,25 +67,34 @@ def train_on(
         '6-8-2'
     """
     require_sound(dataset, "train_on")
+    say = say if say is not None and World.rank_here() == 0 else _silent
     tables = {"net": net, "train": train, "data": data, "base": base}
     given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
     spec = experiment_on(dataset, {**given, "seed": seed}, "train_on")
     options = RunOptions(
-        device=pick_device(device),
+        device=pick_device(str(device)),
         resume=resume,
         command="bitspike.train_on",
         dataset=dataset,
-        listener=Listener() if say is None else _listener(say),
-        started=_started(say or (lambda line: None)),
+        listener=_listener(say),
+        started=_started(say),
     )
-    done = train_run(spec, Path(out), options) if trials is None else train_trials(spec, Path(out), trials, options)
+    out = Path(out)
+    done = train_run(spec, out, options) if trials is None else train_trials(spec, out, trials, options)
     if done is None:
         raise RuntimeError("train_on: the training was interrupted; resume=True goes on with it")
+    if World.rank_here() == 0:
+        _draw_curves(out, say)
     return done
 
 
 def evaluate_on(
-    dataset: Dataset, run: str | Path, *, split: Split = "test", device: str = "auto", baselines: bool = False
+    dataset: Dataset,
+    run: str | Path,
+    *,
+    split: Split = "test",
+    device: str | torch.device = "auto",
+    baselines: bool = False,
 ) -> Evaluated:
     """Evaluate the best network of a run on a split of the dataset that it was trained on.
 
@@ -103,7 +116,21 @@ def evaluate_on(
         (True, [])
     """
     require_sound(dataset, "evaluate_on")
-    return evaluate_run(Path(run), split, RunOptions(device=pick_device(device), dataset=dataset), baselines=baselines)
+    return evaluate_run(
+        Path(run), split, RunOptions(device=pick_device(str(device)), dataset=dataset), baselines=baselines
+    )
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
+
+
+def _draw_curves(out: Path, say: Say) -> None:
+    """Draw curves.png where matplotlib is installed; the run is complete, whether that works or not."""
+    try:
+        draw_curves(out)
+    except (OSError, ImportError) as error:
+        say(f"warning: curves.png was not drawn: {error}")
 
 
 def _listener(say: Say) -> Listener:
