@@ -40,6 +40,8 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "shd": {"bin_ms": 10.0, "steps": 100},
     "nmnist-small": {"bin_ms": 10.0, "steps": 31},
     "dvs-sign": {"bin_ms": 66.667, "steps": 75, "downsample": 4},
+    "mnist": {},
+    "fashion": {},
 }
 
 

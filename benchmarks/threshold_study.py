@@ -1,7 +1,8 @@
-"""Which threshold suits a layer? Levels of 0.06 to 2 times the drive, fixed and annealed, on several sets of events.
+"""Which threshold suits a layer? Levels of 0.06 to 2 times the drive, fixed and annealed, on events and images.
 
     python benchmarks/threshold_study.py --out results/thresholds.json          # on a GPU, under 5 minutes
     python benchmarks/threshold_study.py --out quick.json --quick               # a try on a CPU
+    python benchmarks/threshold_study.py --out images.json --only mnist fashion # on a CPU, about half an hour
     python benchmarks/threshold_study.py --table results/thresholds.json
 
 A level is the final threshold in units of each layer's drive (`bitspike.suggest`), measured with the layers before it
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
 import statistics
@@ -56,6 +58,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 NARROW = 2.0
 WITHIN = 0.3
 DRIVE_BATCH = 128
+STATIC_STEPS = 25  # for which an image is shown
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,9 @@ def groups(names: list[str], *, quick: bool) -> list[tuple[str, str]]:
 
 
 def notation(data: Dataset, size: Size) -> str:
-    """Return dense layers for a row of channels, and two convolutions for a camera."""
-    if len(data.shape) == 1:
-        return f"{data.shape[0]}Dense{size.hidden}Dense{size.hidden}Dense{data.classes}"
+    """Return dense layers for a row of channels or an image, and two convolutions for a camera."""
+    if len(data.shape) == 1 or data.train.steps is None:
+        return f"{math.prod(data.shape)}Dense{size.hidden}Dense{size.hidden}Dense{data.classes}"
     height, width = (((side - 4) // 2 - 4) // 2 for side in data.shape[1:])
     return f"8Conv5-AP2-16Conv5-AP2-{16 * height * width}Dense{data.classes}"
 
@@ -106,6 +109,7 @@ def spec_of(data: dict[str, Any], net: dict[str, Any], size: Size, seed: int = 0
                 "slope": 1.0,
                 "theta": 1.0,
                 "surrogate_center": "current",
+                "steps": STATIC_STEPS,
                 **net,
             },
             "train": {
@@ -145,7 +149,7 @@ def train_group(name: str, kind: str, size: Size, device: str, folder: Path) -> 
     values = values or write_drawn(name, folder, size.train, size.test)
     opened = open_dataset(spec_of(values, {}, size).data)
     data = Dataset(opened.name, opened.title, opened.classes, opened.train.to(device), opened.test.to(device))
-    camera = {"norm": "shared"} if len(data.shape) > 1 and kind == "norm" else {}
+    camera = {"norm": "shared"} if "Conv" in notation(data, size) and kind == "norm" else {}
     net = {"notation": notation(data, size), **NETWORKS[kind], **camera}
     iterations = size.epochs * -(-len(data.train) * size.passes // size.batch)
     rows, trainers = [], []
@@ -196,6 +200,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, default=4, help="sets and networks trained at the same time")
     parser.add_argument("--quick", action="store_true", help="two small sets and two seeds, for a CPU")
+    parser.add_argument("--only", nargs="+", choices=[*DRAWN, *BUILT_IN], help="these sets")
     parser.add_argument("--table", type=Path, metavar="RESULTS")
     args = parser.parse_args()
     if args.table:
@@ -203,7 +208,7 @@ def main() -> None:
         return
     size, began = QUICK if args.quick else Size(), time.monotonic()
     names = ["6 channels, short, dense", "128 channels, short, sparse"] if args.quick else [*DRAWN, *present()]
-    wanted = groups(names, quick=args.quick)
+    wanted = groups(args.only or names, quick=args.quick)
     result: dict[str, Any] = {
         "command": shlex.join(["python", *sys.argv]),
         "versions": {"bitspike": bitspike.__version__, "torch": torch.__version__},

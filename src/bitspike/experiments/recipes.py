@@ -63,7 +63,7 @@ def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
     if facts.steps is not None:
         net["beta"] = decays(facts.layers, facts.steps, rules)
         if "conv" not in facts.layers:
-            net["delays"] = min(rules["longest_delay"], round(rules["delay_share"] * facts.steps))
+            net["delays"] = longest_delays(len(facts.layers), facts.steps, rules)
     if len(facts.layers) < 2:  # no hidden layer
         net.pop("spike_dropout", None)
     batch = _value(given, "train", "batch", batch_for(facts.samples, rules))
@@ -89,13 +89,38 @@ def lines_about(sources: Mapping[str, str], values: Mapping[str, Any]) -> list[s
         data, train = values["data"], values["train"]
         number = train["epochs"] * data["repeat"]
         passes = f"{number} {'pass' if number == 1 else 'passes'}, {data['repeat']} an epoch, batch {train['batch']}"
-        delays = f", delays up to {steps} steps" if (steps := values["net"]["delays"]) else ""
+        delays = _delays_in_words(values["net"]["delays"])
         summed = sources.get("data.downsample", "").startswith(base) and (data["downsample"] or 1) > 1
         pixels = f", pixels summed over squares of {data['downsample']}" if summed else ""
         lines.append(f"recipe {base}: {passes}{delays}{pixels} (bitspike preset show {base})")
     if sources.get("net.theta") == MEASURED:
         lines.append(f"net.theta is {MEASURED.removeprefix('found: ')}")
     return lines
+
+
+def longest_delays(layers: int, steps: int, rules: Mapping[str, float]) -> int | list[int]:
+    """Return the longest delay of each layer's input: of all but the network's own, where there is a hidden layer.
+
+    The first layer sees which inputs come at the same time, and random delays would take that apart.
+
+    Examples:
+        >>> from bitspike.experiments.recipes import longest_delays, recipe
+        >>> rules = recipe("base/sequences")["rules"]
+        >>> longest_delays(3, 100, rules), longest_delays(2, 40, rules), longest_delays(1, 40, rules)
+        ([0, 25, 25], [0, 10], 10)
+        >>> longest_delays(3, 1, rules)
+        0
+    """
+    longest = int(min(rules["longest_delay"], round(rules["delay_share"] * steps)))
+    return [0] + [longest] * (layers - 1) if longest and layers > 1 else longest
+
+
+def _delays_in_words(delays: int | list[int]) -> str:
+    """Return ", delays up to 25 steps (hidden layers)", or nothing where there are none."""
+    each = delays if isinstance(delays, list) else [delays]
+    if not any(each):
+        return ""
+    return f", delays up to {max(each)} steps" + (" (hidden layers)" if each[0] == 0 else "")
 
 
 def decays(layers: Sequence[str], steps: int, rules: Mapping[str, float]) -> list[Any]:
@@ -111,7 +136,7 @@ def decays(layers: Sequence[str], steps: int, rules: Mapping[str, float]) -> lis
     """
 
     def decay(share: float) -> float:
-        return round(math.exp(-1 / (share * steps)), 3)
+        return min(max(round(math.exp(-1 / (share * steps)), 3), 0.001), 0.999)  # learnt ones start inside (0, 1)
 
     hidden = {"low": decay(rules["fast_decay"]), "high": decay(rules["slow_decay"])}
     one = {"conv": decay(rules["conv_decay"]), "dense": hidden}
@@ -170,8 +195,11 @@ def _leave_out_what_has_no_meaning(fields: Tables, given: Mapping[str, Any]) -> 
     net, train = fields["net"], fields["train"]
     binary = _value(given, "net", "binary", True)
     dense_norm, norm = _value(given, "net", "dense_norm", True), _value(given, "net", "norm", net.get("norm", "none"))
+    if "beta" in given.get("net", {}):  # decays that a file gives stay as they are
+        net.pop("learn_beta", None)
     rates = dict(train.get("rates", {}))
-    if not _value(given, "net", "delays", net.get("delays", 0)):
+    delays = _value(given, "net", "delays", net.get("delays", 0))
+    if not (any(delays) if isinstance(delays, list) else delays):
         rates.pop("delays", None)
     if not dense_norm and norm == "none":
         rates.pop("norms", None)
