@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_first
+from bitspike.data.event_times import MICROSECONDS, microseconds, require_different_times, times_from_first
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int32, np.uint64, np.float32, np.float64])
@@ -38,3 +38,22 @@ def test_time_from_the_first_event_of_each_sample():
     assert times_from_first(t, offsets).tolist() == [0, 2, 0, 0]
     assert t.tolist() == [5, 7, -2, 40]
     assert times_from_first(np.zeros(0, np.int64), np.zeros(3, np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize(("times", "kept"), [(100, 1), (99, 0)])
+def test_times_that_become_equal_are_in_another_unit(times, kept):
+    t = np.linspace(0, 0.9, times)
+    seconds_as_us = microseconds("here", "t", t, 1)
+    if not kept:
+        require_different_times("here", "t", t, seconds_as_us)
+        return
+    with pytest.raises(ValueError, match="here") as caught:
+        require_different_times("here", "t", t / 2, microseconds("here", "t", t / 2, 1))
+    assert str(caught.value) == (
+        "here: 100 different times in t are only 1 in whole microseconds, so that data.time_unit is too small; try "
+        "'s' or 'ms'"
+    )
+    require_different_times("here", "t", t, microseconds("here", "t", t, 1_000_000))
+    require_different_times("here", "t", np.arange(500) / 8, microseconds("here", "t", np.arange(500) / 8, 1))
+    whole = np.repeat([0, 1], 500)
+    require_different_times("here", "t", whole, whole)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+LOOKED_AT = 10_000  # events
+LEAST_TIMES, KEPT_TIMES = 100, 0.02  # different times, and the share of them that stay different
 
 
 def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> NDArray[np.int64]:
@@ -31,6 +33,18 @@ def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> N
     if t.dtype.kind == "f":
         return np.rint(t.astype(np.float64) * scale).astype(np.int64)
     return np.asarray(t.astype(np.int64) * scale)
+
+
+def require_different_times(where: Path | str, name: str, given: NDArray[Any], t: NDArray[np.int64]) -> None:
+    """Raise if times that differ in the file become equal in whole microseconds `t [E]`: their unit is too small."""
+    if given.dtype.kind != "f":
+        return
+    before, after = (len(np.unique(times[:LOOKED_AT])) for times in (given, t))
+    if before >= LEAST_TIMES and after < KEPT_TIMES * before:
+        raise ValueError(
+            f"{where}: {before:,} different times in {name} are only {after:,} in whole microseconds, so that "
+            "data.time_unit is too small; try 's' or 'ms'"
+        )
 
 
 def times_from_first(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,6 +19,7 @@ VERY_LATE = 0.5  # the same, if half of the samples do
 MOST_LATE = 0.5  # the share of the events after the last bin, if the time unit is too large
 SOME_LOST = 0.01  # the share of the events that may be lost for one reason without a word
 SOME_CLIPPED = 0.05
+OTHER_LENGTH = 10  # times the median duration of the training samples, or a tenth of it
 OTHER_LOSS = 0.05  # the share of the events that the test split may lose more than the training split
 
 
@@ -28,8 +29,8 @@ OTHER_LOSS = 0.05  # the share of the events that the test split may lose more t
 def time_too_short(profile: Profile) -> Iterator[Finding]:
     """Nearly all events come in the first few steps: the unit of time is too small, or bins are too long."""
     events = profile.splits["train"].events
-    if events is None or not events.over_at:
-        return
+    if events is None or not events.over_at or (events.lost or {}).get("after", 0) >= MOST_LATE:
+        return  # where most come after the last bin, the rest says nothing
     if events.steps >= LEAST_STEPS and events.over_at <= max(1, FEW_STEPS * events.steps):
         share = float(events.by_step[: events.over_at].sum() / events.by_step.sum())
         first = "first step" if events.over_at == 1 else f"first {events.over_at} steps"
@@ -108,7 +109,7 @@ def _ms(value: float) -> str:
 
 def _other_bins(events: EventProfile) -> str:
     """Return the width of bins that would fit the durations; an empty text where that is not known."""
-    if events.duration_ms is None or not events.duration_ms.high:
+    if events.duration_ms is None or not 0 < events.duration_ms.high <= LONGEST_MS:
         return ""
     return f"; if it is right, data.bin_ms = {_rounded(events.duration_ms.high / events.steps)} would fit"
 
@@ -166,3 +167,20 @@ def loses_more_in_testing(profile: Profile) -> Iterator[Finding]:
             f"{train.left_out:.1%} of the training events{lasting}",
             f"give both files one unit of time and samples of one length, or raise {remedy}",
         )
+
+
+def other_durations(profile: Profile) -> Iterator[Finding]:
+    """Samples of another split are much longer or shorter than the training samples."""
+    train = profile.splits["train"].events
+    for name, split in profile.splits.items():
+        if train is None or split.events is None or train.duration_ms is None or split.events.duration_ms is None:
+            continue
+        own, trained = split.events.duration_ms.median, train.duration_ms.median
+        loses = split.events.left_out >= train.left_out + OTHER_LOSS  # a finding of its own
+        if not loses and not trained / OTHER_LENGTH < own < trained * OTHER_LENGTH and own != trained:
+            yield Finding(
+                "other durations",
+                name,
+                f"the median {split_words(name)} sample lasts {_ms(own)}, the median training sample {_ms(trained)}",
+                "is the unit of time the same in both files?",
+            )
