@@ -58,6 +58,13 @@ def test_an_unclear_kind_says_what_is_there_and_what_is_needed(write, arrays):
     refused(kind_of, path, f"holds {', '.join(sorted(arrays))}, but must hold .*images: .*events: .*spikes: ")
 
 
+def test_arrays_in_groups_are_not_found(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["train/labels"], file["test/labels"] = [1], [1]
+    refused(kind_of, path, r"its arrays must be on the first level, but are in groups \(test, train\); write one file")
+
+
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [

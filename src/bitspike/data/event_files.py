@@ -124,7 +124,7 @@ def read_event_file(
         name, unit = _time(path, arrays, time_unit)
         given = array(path, arrays, name)
         t = microseconds(path, name, given, MICROSECONDS[unit])
-        require_different_times(path, name, given, t)
+        require_different_times(path, name, given, MICROSECONDS[unit])
         columns = {"x": _column(path, arrays, "x", len(t), 2**31 - 1)}
         if "y" in arrays:
             columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)
