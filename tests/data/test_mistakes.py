@@ -81,6 +81,18 @@ def test_few_steps_may_hold_all_events_in_the_first():
     assert [each.cause for each in found(binned(enough), binned(enough, seed=1))] == ["time too short"]
 
 
+def test_one_step_has_no_time():
+    one = Binning(100_000, 1)
+    cause, where, line = only(binned(one), binned(one, seed=1))
+    assert (cause, where) == ("one step", "train")
+    assert line == (
+        "a sample is one time step of 100 ms, so that nothing is left of its time; lower data.bin_ms (to 0.2 for 100 "
+        "steps), or raise data.steps"
+    )
+    dense = torch.ones(4, 1, 10)
+    assert "one step" not in [each.cause for each in found(frames_from_dense(dense, torch.arange(4)))]
+
+
 def test_a_unit_of_time_that_is_too_large():
     cause, where, line = only(*(binned(seed=seed, lasting_us=2_000_000) for seed in (0, 1)))
     assert (cause, where) == ("time too long", "train")
@@ -113,6 +125,8 @@ def test_a_duration_that_leaves_most_events_out_is_named():
     assert (cause, where) == ("time too long", "train")
     assert line.startswith("data.duration_ms = 9 leaves out 5")
     assert line.endswith("; check data.time_unit; if it is right, raise data.duration_ms to 20")
+    fitting = Binning(450, 20, duration_us=9_000)  # as bins do that were found
+    assert str(found(binned(fitting), binned(fitting, seed=1))[0]) == line
     half = Binning(1000, 40, duration_us=12_000)
     cause, _, line = only(binned(half), binned(half, seed=1))
     assert cause == "unused steps"

@@ -18,6 +18,7 @@ from bitspike.data.time_mistakes import (
     late_beginning,
     loses_more_in_testing,
     lost_events,
+    one_step,
     other_durations,
     time_too_long,
     time_too_short,
@@ -26,6 +27,7 @@ from bitspike.data.time_mistakes import (
 RULES: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
     time_too_short,
     time_too_long,
+    one_step,
     late_beginning,
     loses_more_in_testing,
     lost_events,

@@ -12,6 +12,7 @@ from bitspike.data.rounding import two_digits_up
 
 FEW_STEPS = 0.05  # the share of the steps in which nearly all events come, if the time unit is too small
 LEAST_STEPS = 4  # fewer steps may well hold all events in the first
+ENOUGH_STEPS = 100  # that are advised where there is one
 UNUSED_STEPS = 0.5  # the share of the steps that hold nearly no events, at the end
 SHORTEST_MS, LONGEST_MS = 1.0, 600_000.0  # a median sample of less or more is rare: bins that were found fit it anyway
 LATE = 0.1  # the share of the steps before the first event, if nearly all samples begin so late
@@ -43,6 +44,16 @@ def time_too_short(profile: Profile) -> Iterator[Finding]:
         evidence = f"95% of the training events come in the first {events.over_at} of {events.steps} steps"
         longer = "" if events.cut_ms is None else f", or raise data.duration_ms, which is {events.cut_ms:g}"
         yield Finding("unused steps", "train", evidence, f"set data.steps to about {events.over_at}{longer}")
+
+
+def one_step(profile: Profile) -> Iterator[Finding]:
+    """A sample is one time step, so that the order of its events is lost."""
+    events = profile.splits["train"].events
+    if events is not None and events.steps == 1 and events.duration_ms is not None and events.duration_ms.median > 0:
+        evidence = f"a sample is one time step of {_ms(events.bin_ms or 0)}, so that nothing is left of its time"
+        width = _rounded(events.duration_ms.high / ENOUGH_STEPS)
+        remedy = f"lower data.bin_ms (to {width} for {ENOUGH_STEPS} steps), or raise data.steps"
+        yield Finding("one step", "train", evidence, remedy)
 
 
 def time_too_long(profile: Profile) -> Iterator[Finding]:
