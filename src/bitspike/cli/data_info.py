@@ -220,6 +220,7 @@ def _as_json(shown: Profile, split: str, samples: Samples) -> dict[str, Any]:
             "a_channel": asdict(events.per_channel),
             "channels_without_events": events.silent_channels,
             "busiest_channel": {"channel": channel, "share": share},
+            "first_step": asdict(events.begins),
             "steps_used": asdict(events.steps_used),
             "steps_until_95_percent": events.over_at,
             "lost": None if events.lost is None else dict(events.lost),
