@@ -276,6 +276,12 @@ def test_dead_channels():
     assert line.startswith(
         "1 of 10 channels (10.0%) have no event in any training sample (1 of them have events in the test samples)"
     )
+    assert line.endswith("; are all files of one sensor? A network learns nothing about them")
+    both = [recordings(seed) for seed in (0, 1)]
+    assert only(*(binned(x=np.where(each.x == 0, 1, each.x), t=each.t) for each in both))[2].endswith(
+        "no event in any training sample; is data.sensor too large, or the order of x and y wrong? A network learns "
+        "nothing about them"
+    )
     fewer = recordings(units=11).x
     fewer = np.where(fewer == 0, 1, fewer)  # 1 of 11: below 10 %
     assert found(binned(units=11, x=fewer), binned(seed=1, units=11)) == []
