@@ -25,6 +25,7 @@ __all__ = [
     "count_loss",
     "cross_entropy_loss",
     "delay",
+    "evaluate_on",
     "initialize",
     "latency",
     "lif",
@@ -33,6 +34,7 @@ __all__ = [
     "record",
     "suggest_schedules",
     "trace_loss",
+    "train_on",
 ]
 
 if TYPE_CHECKING:  # for type checkers and editors; a test holds this to what is imported below
@@ -44,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds this to what is
     from bitspike import train as train
     from bitspike.anneal import ThresholdAnnealing
     from bitspike.data import latency, poisson
+    from bitspike.experiments.passed import evaluate_on, train_on
     from bitspike.experiments.saved import load_run
     from bitspike.nn import (
         LIF,
@@ -69,6 +72,7 @@ else:
         {
             "bitspike.anneal": ["ThresholdAnnealing"],
             "bitspike.data": ["latency", "poisson"],
+            "bitspike.experiments.passed": ["evaluate_on", "train_on"],
             "bitspike.experiments.saved": ["load_run"],
             "bitspike.nn": [
                 *("LIF", "AdaptiveLIF", "BinaryConv2d", "BinaryLinear", "Delay", "RecurrentLIF"),

@@ -37,6 +37,18 @@ def test_the_scale_of_the_loss_makes_logits():
     assert silent.calibration.error == 0.25, "its confidence is 1/4, and it is not right"
 
 
+def test_classes_are_called_by_their_labels_in_the_file():
+    scores, labels = torch.eye(3)[[0, 1, 2]], torch.tensor([0, 1, 1])
+    found = classify(scores, labels, ["1", "2"], file_labels=["1", "2"])
+    assert found.names == ("1", "2", "output 2")
+    assert [each["file_label"] for each in found.as_json()["classes"]] == ["1", "2", None]
+    assert [line.split()[0] for line in class_lines(found)] == ["class", "1", "2", "#2"]
+    assert confusion_lines(found)[1].split() == ["1", "2", "#2"]
+    text = classify(scores, labels, ["a", "b", "c"], file_labels=["x", "y", "z"])
+    assert confusion_lines(text)[1].split() == ["0", "1", "2"]
+    assert "file_label" not in classify(scores, labels, ["a", "b", "c"]).as_json()["classes"][0]
+
+
 def test_outputs_without_a_class_are_numbered():
     found = classify(torch.eye(4)[[0, 3]], torch.tensor([0, 1]), ["a", "b"])
     assert found.names == ("a", "b", "2", "3")

@@ -37,6 +37,15 @@ def test_each_panel_has_its_figures():
     assert [curve.name for curve in learning_curves([rows(2, on="test")])["loss"]] == ["training", "test"]
 
 
+def test_an_output_that_never_fires_has_no_threshold_and_no_spikes(tmp_path):
+    panels = learning_curves([rows(3)], output_fires=False)
+    assert [curve.name for curve in panels["threshold"]] == ["layer 1", "layer 2"]
+    assert [curve.name for curve in panels["spikes a sample"]] == ["layer 1", "layer 2"]
+    alone = [{**row, "theta": [1.0], "spikes": [0.0]} for row in rows(3)]
+    picture = draw_learning_curves([alone], tmp_path / "alone.png", "one layer", output_fires=False)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_pictures_of_a_run_and_of_trials(tmp_path):
     one = draw_learning_curves([rows(4)], tmp_path / "one.png", "a title, $_$", chosen=3)
     again = draw_learning_curves([rows(4)], tmp_path / "again.png", "a title, $_$", chosen=3)

@@ -49,6 +49,7 @@ def test_the_device(name, count, environment, chosen, gpus):
             "cuda:0", 0, {},
             "--device cuda:0: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch",
         ),
+        ("gpu", 1, {}, "device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is 'gpu'"),
         ("cuda:1", 1, {}, "--device cuda:1: PyTorch sees only cuda:0 here; use --device cuda, or one of these"),
         ("cuda:4", 4, {}, "--device cuda:4: PyTorch sees cuda:0 to cuda:3 here; use --device cuda, or one of these"),
         (

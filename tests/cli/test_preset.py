@@ -52,3 +52,18 @@ def test_help_names_everything(arguments, words, here, cli):
     assert status == 0
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)  # typer colours its help wherever it thinks itself in a CI
     assert all(word in plain for word in words)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("base/seq", "no preset is named 'base/seq'; did you mean 'base/sequences'?"),
+        ("base/image", "no preset is named 'base/image'; did you mean 'base/images'?"),
+        ("base", "no preset is named 'base'; its variants are base/sequences, base/images"),
+        ("shd/smal", "no preset is named 'shd/smal'; did you mean 'shd/small'?"),
+    ],
+)
+def test_the_nearest_name_is_told(cli, name, says):
+    status, _, err = cli("preset", "show", name)
+    assert status == 1
+    assert says in err

@@ -21,6 +21,14 @@ def test_the_table_has_a_row_for_each_layer(here, cli):
         assert start == pytest.approx(0.25 * drive, rel=1e-2)
 
 
+def test_the_columns_are_explained(here, cli):
+    lines = cli("suggest", "mine.toml")[1].splitlines()
+    for word in ("drive", "fire at theta", "theta", "from", "rate"):
+        assert word in lines[1]
+        assert any(f"{word}: " in line for line in lines[-2:]), word
+    assert max(map(len, lines[-2:])) <= 120
+
+
 def test_json_holds_what_the_file_gets(here, cli):
     before = (here / "mine.toml").read_bytes()
     found = json.loads(cli("suggest", "mine.toml", "--json", "--write", "suggested.toml")[1])
@@ -77,4 +85,4 @@ def test_what_cannot_be_done_is_said_in_one_line(arguments, says, here, cli):
 
 def test_a_readout_by_its_membrane_never_fires(here, cli):
     _, out, _ = cli("suggest", "mine.toml", *settings("net.readout=membrane", "train.loss=cross_entropy"))
-    assert re.search(r"layers\.1\.lif\s+[\d.]+\s+never\s+[\d.]+\s+-\s+-", out)
+    assert re.search(r"layers\.1\.lif\s+[\d.]+\s+never\s+-\s+-\s+-\n", out)

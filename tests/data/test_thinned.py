@@ -10,7 +10,7 @@ from bitspike.data.config import DataConfig
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Images, frames_from_dense
 from bitspike.data.thinning import thinned
-from bitspike.experiments.assembly import identity
+from bitspike.experiments.comparison import identity
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import with_values
 

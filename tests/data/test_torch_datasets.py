@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Subset
 
 import bitspike
-from bitspike.data import from_torch
+from bitspike.data import dataset_from_torch, from_torch
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
 
@@ -243,3 +243,93 @@ def test_events_are_checked_as_those_of_a_file(place, options, says):
 def test_groups_may_be_text():
     found = from_torch(FakeTonic(4), bin_ms=1, steps=9, groups=["b", "a", "b", "c"])
     assert found.groups.tolist() == [1, 0, 1, 2]
+
+
+# ---- Whole datasets
+
+
+def row_of_units(end_us, samples=12, units=4):
+    """Recordings of a row of units that last until `end_us`."""
+    kind = [("t", "i8"), ("x", "i2")]
+    return [
+        (np.array([(t, (t + row) % units) for t in np.linspace(0, end_us, 40).astype(int)], dtype=kind), row % 2)
+        for row in range(samples)
+    ]
+
+
+def test_all_splits_have_the_bins_of_training():
+    data = dataset_from_torch(row_of_units(9_000), row_of_units(90_000, 6), valid=row_of_units(4_000, 4), sensor=(4,))
+    assert data.train.tally.bin_us == data.test.tally.bin_us == data.valid.tally.bin_us
+    assert data.train.steps == data.test.steps == data.valid.steps
+    assert [len(part) for part in (data.train, data.test, data.valid)] == [12, 6, 4]
+    alone = from_torch(row_of_units(90_000, 6), sensor=(4,))
+    assert alone.tally.bin_us != data.test.tally.bin_us
+    frames = dataset_from_torch([(np.ones((3, 2)), 0)] * 2, [(np.ones((5, 2)), 1)])
+    assert (frames.train.steps, frames.test.steps, frames.classes) == (3, 3, 2)
+
+
+def test_a_share_is_held_out_for_the_test():
+    data = dataset_from_torch(row_of_units(9_000, 20), name="mine", sensor=(4,))
+    assert (data.name, data.classes, data.class_names) == ("mine", 2, ("0", "1"))
+    assert data.train.labels.bincount().tolist() == [8, 8]
+    assert data.test.labels.bincount().tolist() == [2, 2]
+    other = dataset_from_torch(row_of_units(9_000, 20), sensor=(4,), test_share=0.5, split_seed=1)
+    assert len(other.test) == 10
+
+
+def test_groups_stay_together():
+    people = [f"person {row // 5}" for row in range(20)]
+    data = dataset_from_torch(row_of_units(9_000, 20), sensor=(4,), groups=people)
+    assert (data.group_names, data.group_labels) == ("groups", tuple(f"person {row}" for row in range(4)))
+    held = set(data.test.groups.tolist())
+    assert len(held) == 1
+    assert not held & set(data.train.groups.tolist())
+
+
+def test_the_names_are_those_of_the_data_set():
+    class Named(FakeTonic):
+        classes = ("left", "right", "up", "down")  # no sample has the last one
+
+    named = dataset_from_torch(Subset(Named(), [1, 2, 3, 4, 5, 6]))
+    assert (named.name, named.classes, named.class_names) == ("Named", 4, Named.classes)
+    given = dataset_from_torch(Named(), class_names=["a", "b", "c"])
+    assert given.class_names == ("a", "b", "c")
+    Named.classes = ("left",)  # not the names of these labels
+    assert dataset_from_torch(Named()).class_names == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "wanted", "numbers", "file_labels"),
+    [
+        ([0, 1, 2], None, ("0", "1", "2"), [0, 1, 2], ()),
+        ([1, 2, 3], None, ("1", "2", "3"), [0, 1, 2], ("1", "2", "3")),
+        ([2, 9, 4], None, ("2", "4", "9"), [0, 2, 1], ("2", "4", "9")),
+        ([1, 2, 3], ["a", "b", "c"], ("a", "b", "c"), [0, 1, 2], ("1", "2", "3")),
+        ([0, 2, 2], ["a", "b", "c"], ("a", "b", "c"), [0, 2, 2], ()),
+        ([0, 2, 2], ["a", "b"], ("a", "b"), [0, 1, 1], ("0", "2")),
+    ],
+)
+def test_labels_may_start_at_one_and_have_gaps(labels, names, wanted, numbers, file_labels):
+    pairs = [(np.ones((2, 3)), label) for label in labels]
+    data = dataset_from_torch(pairs, pairs[:1], valid=pairs[1:], class_names=names)
+    assert (data.class_names, data.file_labels, data.classes) == (wanted, file_labels, len(wanted))
+    assert data.train.labels.tolist() == numbers
+    assert (data.test.labels.tolist(), data.valid.labels.tolist()) == (numbers[:1], numbers[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            {"test": row_of_units(9_000, units=3)},
+            r"training samples have the shape \(4,\), but test samples \(3,\); give",
+        ),
+        ({"class_names": ["a"]}, "class_names must be 2, one for each label, but are 1"),
+        ({"groups": [1] * 12}, "12 samples have no group to hold out for the test; give test, or more samples"),
+        ({"bin_width": 3}, "bin_width"),
+    ],
+)
+def test_a_wrong_dataset_is_one_line(arguments, says):
+    with pytest.raises((ValueError, TypeError), match=says) as caught:
+        dataset_from_torch(row_of_units(9_000), **arguments)
+    assert "\n" not in str(caught.value)

@@ -8,19 +8,9 @@ import torch
 
 from bitspike import load_run
 from bitspike.data.datasets import open_dataset
-from bitspike.experiments.assembly import (
-    _deciding,
-    _digest,
-    build_network,
-    check_fit,
-    differences,
-    identity,
-    network_digest,
-    settings_digest,
-)
-from bitspike.experiments.schema import as_toml, experiment, read_experiment, with_values
+from bitspike.experiments.assembly import build_network, check_fit
+from bitspike.experiments.schema import as_toml, read_experiment, with_values
 from bitspike.nn import LeakyReadout
-from helpers.experiments import MINIMAL
 from helpers.runs import EVERY_ITERATION, arguments, require_equal, start
 
 TOML = """
@@ -173,41 +163,3 @@ def test_weights_of_another_length_of_delays_are_refused(home, cli):
     file.write_text(file.read_text().replace("delays = 5", "delays = 0"))
     with pytest.raises(ValueError, match=r"another \[net\]"):
         load_run(home / "run")
-
-
-def test_a_digest_of_before_stays(home):
-    """Fields at their defaults are no part of a run's digest, so that runs of before are still recognised."""
-    spec = experiment(MINIMAL, "here")
-    added = with_values(spec, ["net.delays=0", "net.readout=spikes", "net.dense_norm=false", "net.spike_dropout=0.0"])
-    assert network_digest(added) == network_digest(spec)
-    assert network_digest(with_values(spec, ["net.delays=1"])) != network_digest(spec)
-
-
-@pytest.mark.parametrize("setting", ["data.class_names=['cat','cow','dog']", "data.time_origin=first"])
-def test_names_and_a_default_that_is_written_out_change_no_digest(home, setting):
-    plain, other = spec_of(home), spec_of(home, setting)
-    assert other != plain
-    assert settings_digest(other) == settings_digest(plain)
-    assert differences(plain, other) == []
-
-
-def test_another_time_origin_is_another_experiment(home):
-    plain, other = spec_of(home, "data.time_origin=first"), spec_of(home, "data.time_origin=zero")
-    assert settings_digest(other) != settings_digest(plain)
-    assert differences(plain, other) == ["data.time_origin was None, is 'zero'"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "as_before"),
-    [
-        (["net.recurrent=true"], False),
-        (["net.recurrent=true", "net.binary=false", "net.clip=none"], True),
-        (["net.recurrent=false"], True),
-    ],
-)
-def test_a_checkpoint_with_another_recurrent_gradient_is_not_resumed(home, settings, as_before):
-    """Only 1-bit recurrent weights had another gradient before, so only their checkpoints are refused."""
-    spec = spec_of(home, *settings)
-    data = dataset(spec)
-    before = _digest([_deciding(spec), data.edition])
-    assert (identity(spec, data) == before) == as_before

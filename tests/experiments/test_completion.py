@@ -5,8 +5,12 @@ import pytest
 
 from bitspike import load_run
 from bitspike.experiments import completion
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.net_config import Decays
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Decays, as_toml, read_experiment, with_values
+from bitspike.experiments.recipes import MEASURED, lines_about
+from bitspike.experiments.schema import as_toml, as_values, read_experiment, with_values
+from bitspike.experiments.suggested import suggest_thresholds
 from helpers.files import event_arrays, write_npz
 
 MS = 'time_unit = "ms"\n'
@@ -73,6 +77,46 @@ def test_every_field_that_is_not_the_files_has_a_source(read):
     defaults = {f"{name}.{key}" for name in names for key in getattr(spec, name).model_fields_set}
     assert defaults - set(spec.sources) == {"data.file", "data.time_unit"}
     assert all(source.startswith(("base/sequences: ", "found: ")) for source in spec.sources.values())
+
+
+WITHOUT_NORM = "[net]\nhidden = [16, 12]\ndense_norm = false\n"
+
+
+def test_thresholds_without_batch_norm_are_measured(read):
+    spec = read(row_arrays(), MS + WITHOUT_NORM)
+    suggested = suggest_thresholds(with_values(spec, ["net.theta=1.0"]), RunOptions())
+    assert as_values(spec)["net"]["theta"] == [layer.theta for layer in suggested.layers]
+    assert len({layer.drive for layer in suggested.layers}) == 3
+    assert spec.sources["net.theta"] == MEASURED
+    assert lines_about(spec.sources, as_values(spec))[-1] == (
+        "net.theta is measured, as by bitspike suggest, for the layers without batch norm"
+    )
+    assert read(row_arrays(), MS + "[net]\nhidden = [16, 12]\n", "net.dense_norm=false").net.theta == spec.net.theta
+    again = read(row_arrays(), MS + WITHOUT_NORM, "seed=1")
+    assert again.net.theta != spec.net.theta, "the weights are others"
+
+
+def test_thresholds_that_fit_are_not_measured(read):
+    assert read(row_arrays(), MS + WITHOUT_NORM + "theta = 3.0\n").net.theta == 3.0
+    assert read(row_arrays(), MS + "[net]\nhidden = [16]\ndense_norm = true\n").net.theta == 1.0
+    only_last = read(image_arrays(), '[net]\ndense_norm = false\nreadout = "membrane"\n')
+    assert "Conv" in only_last.net.notation
+    assert only_last.net.theta == 1.0, "behind batch norm, and a layer that never fires"
+
+
+def test_a_layer_behind_batch_norm_keeps_its_threshold(read):
+    text = '[net]\nnotation = "4Conv3-AP2-36Dense12Dense3"\nreadout = "membrane"\nsteps = 10\n'
+    theta = read(image_arrays(), text + "dense_norm = false\n").net.theta
+    assert theta[0] == 1.0
+    assert all(each != 1.0 for each in theta[1:])
+    both = read(image_arrays(), text + 'dense_norm = false\nnorm = "none"\n').net.theta
+    assert both[0] != 1.0
+
+
+def test_a_wrong_field_beside_no_norm_is_told_as_before(read):
+    refuse(lambda: read(row_arrays(), MS + WITHOUT_NORM + "slope = -1\n"), ValueError, "net.slope: must be greater")
+    wrong = read(row_arrays(), MS + '[net]\nnotation = "7-8-3"\ndense_norm = false\n')
+    assert wrong.net.theta == 1.0  # the network says what does not fit
 
 
 def test_hidden_gives_dense_layers_for_any_data(read):

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from bitspike.data.datasets import open_dataset
-from bitspike.experiments.assembly import RunOptions, identity
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import identity
 from bitspike.experiments.held_out import held_out_groups, held_out_in_words, splits
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run

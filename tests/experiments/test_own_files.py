@@ -13,44 +13,12 @@ from bitspike.data.samples import Frames
 from bitspike.experiments.held_out import held_out_in_words, splits
 from bitspike.experiments.schema import as_toml, read_experiment, read_run_experiment, with_values
 from helpers.files import event_arrays, write_hdf5, write_npz
-
-NET = """
-[net]
-notation = "16-8-3"
-beta = 0.9
-slope = 1.0
-theta = 2.0
-steps = 5
-[train]
-epochs = 1
-batch = 8
-lr = 1e-2
-tensorboard = false
-"""
-
-
-def images(samples, *, side=4, **more):
-    rng = np.random.default_rng(samples)
-    values = rng.integers(0, 256, (samples, side, side), dtype=np.uint8)
-    return {"images": values, "labels": np.arange(samples) % 3, **more}
+from helpers.own_files import images, opened, spec_of, write_toml
 
 
 def spikes(samples, *, steps=6, units=5):
     rng = np.random.default_rng(samples)
     return {"spikes": rng.random((samples, steps, units)) < 0.5, "labels": np.arange(samples) % 3}
-
-
-def write_toml(folder, data):
-    (folder / "mine.toml").write_text(f"[data]\n{data}\n{NET}")
-    return folder / "mine.toml"
-
-
-def spec_of(folder, data):
-    return read_experiment(write_toml(folder, data))
-
-
-def opened(folder, data):
-    return open_dataset(spec_of(folder, data).data)
 
 
 def dense(samples):
@@ -289,7 +257,6 @@ def test_times_before_zero_are_refused_where_time_begins_at_zero(workplace):
 def test_samples_of_any_duration_load_and_silent_ones_are_told(workplace, cli):
     t = np.concatenate([[0, 1, 2, 3], [0, 5_000_000], []])  # none, four, a long one, none
     arrays = {"t_us": t, "x": np.zeros(6, int), "offsets": [0, 0, 4, 6, 6], "labels": [0, 1, 1, 0]}
-    write_npz(workplace / "own.npz", **{name: np.asarray(values) for name, values in arrays.items()})
     write_npz(workplace / "own.npz", **{name: np.asarray(values) for name, values in arrays.items()})
     toml = write_toml(workplace, 'file = "own.npz"\ntest_file = "own.npz"\nbin_ms = 1.0\nsteps = 5')
     toml.write_text(toml.read_text().replace("theta = 2.0\nsteps = 5", "theta = 2.0"))  # events have steps of their own

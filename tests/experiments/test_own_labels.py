@@ -15,37 +15,8 @@ from bitspike.experiments.data_warnings import FINDINGS, data_warnings
 from bitspike.experiments.held_out import held_out_in_words, splits
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.saved import evaluate_run
-from bitspike.experiments.schema import read_experiment
 from helpers.files import write_hdf5, write_npz
-
-NET = """
-[net]
-notation = "16-8-3"
-beta = 0.9
-slope = 1.0
-theta = 2.0
-steps = 5
-[train]
-epochs = 1
-batch = 8
-lr = 1e-2
-tensorboard = false
-"""
-
-
-def images(labels, **more):
-    rng = np.random.default_rng(len(labels))
-    return {"images": rng.integers(0, 256, (len(labels), 4, 4), dtype=np.uint8), "labels": np.array(labels), **more}
-
-
-def write_toml(folder, data):
-    (folder / "mine.toml").write_text(f"[data]\n{data}\n{NET}")
-    return folder / "mine.toml"
-
-
-def spec_of(folder, data):
-    return read_experiment(write_toml(folder, data))
-
+from helpers.own_files import images, opened, spec_of, write_toml
 
 # ---- Labels
 
@@ -85,7 +56,7 @@ def test_all_splits_share_one_numbering(workplace):
 def test_classes_can_be_named(workplace):
     write_npz(workplace / "own.npz", **images([1, 5, 9] * 4))
     names = 'file = "own.npz"\nclass_names = ["one", "five", "nine"]'
-    data = open_dataset(spec_of(workplace, names).data)
+    data = opened(workplace, names)
     assert (data.class_names, data.file_labels) == (("one", "five", "nine"), ("1", "5", "9"))
 
 
@@ -99,7 +70,7 @@ def test_classes_can_be_named(workplace):
 def test_wrong_names(workplace, names, says):
     write_npz(workplace / "own.npz", **images([1, 5, 9] * 4))
     with pytest.raises(ValueError, match=says):
-        open_dataset(spec_of(workplace, f'file = "own.npz"\nclass_names = {names}').data)
+        opened(workplace, f'file = "own.npz"\nclass_names = {names}')
 
 
 def test_numbers_in_one_file_and_text_in_another_are_refused(workplace):
@@ -126,6 +97,33 @@ def test_the_run_keeps_the_names_and_tells_missing_classes(workplace, cli):
     ]
     assert summary["warnings"][:2] == told
     assert [err.count(f"warning: {line}") for line in told] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "rows", "columns"),
+    [
+        ([1, 2, 3], "", ["1", "2", "3"], "1 2 3"),
+        ([1, 5, 12], "", [" 1", " 5", "12"], "1  5 12"),
+        ([1, 2, 3], 'class_names = ["cat", "cow", "dog"]', ["1 cat", "2 cow", "3 dog"], "1 2 3"),
+        (["cat", "cow", "dog"], "", ["0 cat", "1 cow", "2 dog"], "0 1 2"),
+        ([0, 1, 2], "", ["0", "1", "2"], "0 1 2"),
+    ],
+)
+def test_an_evaluation_calls_classes_as_the_file_does(workplace, cli, labels, names, rows, columns):
+    write_npz(workplace / "own.npz", **images(labels * 10))
+    toml = write_toml(workplace, f'file = "own.npz"\n{names}')
+    assert cli("train", toml, "--out", workplace / "run", "--device", "cpu")[0] == 0
+    lines = cli("evaluate", workplace / "run", "--device", "cpu")[1].splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("class "))
+    assert [line[: len(row)] for line, row in zip(lines[first + 1 : first + 4], rows, strict=True)] == rows
+    assert all(line[len(row)] == " " for line, row in zip(lines[first + 1 : first + 4], rows, strict=True))
+    matrix = next(place for place, line in enumerate(lines) if line.startswith("confusion matrix"))
+    assert lines[matrix + 1].strip().removesuffix("-").strip() == columns
+    found = json.loads(cli("evaluate", workplace / "run", "--device", "cpu", "--json")[1])["classes"]
+    assert [each["label"] for each in found] == [0, 1, 2]
+    assert [each["file_label"] for each in found] == list(map(str, labels))
+    in_picture = evaluate_run(workplace / "run", "test", RunOptions()).classification.names
+    assert list(in_picture) == [each["name"] for each in found] == [row.split()[-1] for row in rows]
 
 
 def test_blank_images_are_told_once(workplace, cli):
@@ -173,11 +171,11 @@ def test_samples_that_an_earlier_version_made_otherwise_are_not_called_replaced(
             "otherwise: this is not the run's accuracy; train again"
         )
         (workplace / "run" / "summary.json").write_text("{")
-        assert "were replaced" in warnings()[0]
+        assert "were changed" in warnings()[0]
         (workplace / "run" / "summary.json").unlink()
-        assert "were replaced" in warnings()[0]
+        assert "were changed" in warnings()[0]
     write_npz(workplace / "own.npz", **images([1, 4, 2] * 10))
-    assert "were replaced" in warnings()[0]
+    assert "were changed" in warnings()[0]
 
 
 # ---- Groups

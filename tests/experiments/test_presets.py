@@ -12,9 +12,11 @@ import torch
 from bitspike import LIF, BinaryConv2d, BinaryLinear, Constant, Relax, build
 from bitspike.data import Dataset, Images
 from bitspike.data.catalog import lookup
-from bitspike.experiments.assembly import build_network, differences
+from bitspike.experiments.assembly import build_network
+from bitspike.experiments.comparison import differences
+from bitspike.experiments.net_config import NetConfig, Rise
 from bitspike.experiments.presets import TASKS, VARIANTS, preset, preset_names, preset_or_file
-from bitspike.experiments.schema import NetConfig, Rise, as_toml, experiment
+from bitspike.experiments.schema import as_toml, experiment
 from bitspike.experiments.summaries import unlike_preset
 from bitspike.nn import StepBatchNorm2d
 

@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 
 import bitspike
-from bitspike.experiments.assembly import differences
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.presets import preset
 from bitspike.experiments.schema import read_experiment
 

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from bitspike import Constant, Linear, Relax
 from bitspike.config import Config
+from bitspike.experiments.net_config import NetConfig
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Experiment, NetConfig, as_toml, as_values, experiment, read_experiment
+from bitspike.experiments.schema import Experiment, as_toml, as_values, experiment, read_experiment
 from helpers.experiments import MINIMAL, experiments, get, refusal, values
 
 MNIST = preset("mnist/annealed")

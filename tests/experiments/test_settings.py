@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.config import known_keys
+from bitspike.experiments.net_config import Rise
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Experiment, Rise, as_toml, as_values, read_experiment, with_values
+from bitspike.experiments.schema import Experiment, as_toml, as_values, read_experiment, with_values
 from bitspike.experiments.settings import parse_setting
 from helpers.experiments import experiments, get, numbers, refusal, rises, shares
 

@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from bitspike.cli import app
 from bitspike.data import Spikes
+from bitspike.data.binning import bin_events
 from bitspike.data.config import DataConfig
+from bitspike.data.datasets import open_dataset
 from bitspike.data.speech.spike_files import DIGITS, as_events
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment
-from bitspike.experiments.speech import Heard, SpeechNetwork, class_names, from_first, joined
-from helpers.spoken import words, write_words
+from bitspike.experiments.speech import Heard, SpeechNetwork, class_names, from_first, hear, joined
+from helpers.spoken import TOML, words, write_words
+from helpers.wav import write_word
 
 
 def made(folder, *, epochs=8, **net):
@@ -43,6 +48,54 @@ def test_the_scores_of_every_network(workplace, net):
         assert [spikes.shape for spikes in each.layers.values()] == [(30, 8), (30, 2)]
         assert each.missed == 0
         assert each.answer == f"class {each.label}"
+
+
+BINS = "bin_ms = 10.0\nsteps = 30\n"
+RULES = {
+    "as they come": "",
+    "from the first spike": 'time_origin = "first"',
+    "from zero": 'time_origin = "zero"',
+    "other steps for the test": "test_steps = 21",
+    "fewer milliseconds": "duration_ms = 77.5\nclip = 1",
+    "default bins": "",
+    "default bins from zero": 'time_origin = "zero"',
+}
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory):
+    """A folder with two recordings and their file of `bitspike encode`, and what `bitspike predict` hears of them."""
+    folder = tmp_path_factory.mktemp("encoded")
+    for name, pitch in (("low", 150), ("high", 300)):
+        write_word(folder / f"{name}.wav", seconds=0.15, pitch=pitch)
+    recordings = [folder / "low.wav", folder / "high.wav"]
+    labels = ["--label", "0", "--label", "1"]
+    made = CliRunner().invoke(app, ["encode", *map(str, recordings), *labels, "--out", str(folder / "both.npz")])
+    assert made.exit_code == 0, made.output
+    return folder, hear(recordings)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_recording_has_the_frames_that_training_reads_from_its_encoded_file(workplace, encoded, rule):
+    """Whatever the run says of time: where it begins, how long bins are, and where frames end."""
+    folder, heard = encoded
+    files = f'file = "{folder}/both.npz"\ntest_file = "{folder}/both.npz"\nsensor = [700]\n{RULES[rule]}'
+    text = TOML.format(data=files, classes=2)
+    (workplace / "both.toml").write_text(text.replace(BINS, "") if "default" in rule else text)
+    spec = read_experiment(workplace / "both.toml")
+    train_run(spec, workplace / "run", RunOptions())
+    trained_on = open_dataset(spec.data).test.batch(torch.arange(2))[0]
+
+    network = SpeechNetwork(workplace / "run")
+    frames, first, zero = (
+        bin_events(events, network.binning).batch(torch.arange(2))[0]
+        for events in (network.in_its_time(heard.events), from_first(heard.events), heard.events)
+    )
+    assert torch.equal(frames, trained_on)
+    assert not torch.equal(first, zero)
+    scores = network.net.scores(trained_on.float())
+    for row, found in enumerate(network.predict(heard)):
+        assert list(found.confidence.values()) == pytest.approx((10 * scores[row]).softmax(0).tolist(), abs=1e-6)
 
 
 def test_silence_has_no_answer_and_late_spikes_are_missed(workplace):

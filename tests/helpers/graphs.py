@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import torch
 
+from bitspike.train import iteration
 from helpers import runs
 
 
@@ -45,6 +46,13 @@ class ReplayStandIn:
         ReplayStandIn.replays += 1
         assert [tensor.data_ptr() for tensor in self.memory()] == self.places
         vars(self.result).update(vars(self.body()))
+
+
+def record_iterations(monkeypatch):
+    """Let trainers on the CPU do as on a GPU: the plan holds all, and iterations are recorded by the stand-in."""
+    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
+    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
+    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
 
 
 def require_equal_but_for_the_graph(out, other):

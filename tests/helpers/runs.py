@@ -252,6 +252,27 @@ def _new_log(folder: Path) -> Path:
     return log
 
 
+# Runs within the test's process
+
+
+def interrupting(after: int) -> Any:
+    """Return a listener that interrupts a run from the iteration after so many on."""
+    from bitspike.train.loop import Listener
+
+    asked: list[None] = []
+    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)  # type: ignore[func-returns-value]
+
+
+def training_samples(run: Path) -> Any:
+    """Return the samples that a run was trained with."""
+    from bitspike.data.datasets import open_dataset
+    from bitspike.experiments.held_out import splits
+    from bitspike.experiments.schema import read_experiment
+
+    spec = read_experiment(run / "experiment.toml")
+    return splits(spec, open_dataset(spec.data, root=None, seed=spec.seed))["train"]
+
+
 # What is left of a run
 
 

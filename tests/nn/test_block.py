@@ -75,6 +75,25 @@ def test_a_state_continues_what_the_delay_holds(at, training):
         assert torch.equal(got, out.membrane)
 
 
+class OwnDelay(Delay):
+    """A delay with a forward pass of its own, which knows of no more than the input and the past."""
+
+    def forward(self, x, past=None):
+        return super().forward(x, past)
+
+
+@pytest.mark.parametrize("kind", [Delay, OwnDelay])
+def test_what_the_delay_holds_is_kept_once(kind):
+    block = Block(BinaryLinear(N, OUT), LIF(beta=0.5, theta=0.75), delay=kind(N, 5))
+    x = spikes(T, B, N).requires_grad_()
+    past = block(x).state.past
+    assert past.requires_grad
+    assert torch.equal(past, x[-5:])
+    assert torch.equal(block.delay.state, past)
+    assert not block.delay.state.requires_grad
+    assert (block.delay.state.data_ptr() == past.data_ptr()) is (kind is Delay)
+
+
 def test_a_state_without_a_past_is_refused():
     block = Block(BinaryLinear(N, OUT), LIF(beta=0.5), delay=Delay(N, 5)).eval()
     x = spikes(T, B, N)

@@ -40,6 +40,20 @@ def test_a_delay_before_every_synapse():
     assert all(layer.delay is None for layer in network(delays=0).layers)
 
 
+def test_a_longest_delay_for_each_layer():
+    net = network(delays=[0, 4, 2])
+    assert [layer.delay and (len(layer.delay.delays), layer.delay.longest) for layer in net.layers] == [
+        None,
+        (8, 4),
+        (7, 2),
+    ]
+    assert net(spikes(9, 2, 6)).spikes.shape == (9, 2, 3)
+    with pytest.raises(ValueError, match=r"build: delays must be one number or one a layer, 3, but 2 were given"):
+        network(delays=[4, 4])
+    with pytest.raises(ValueError, match=r"build: delays must be a whole number .* but is \[0, -1, 2\]"):
+        network(delays=[0, -1, 2])
+
+
 def test_delays_are_drawn_after_all_weights_from_the_same_generator():
     delayed, plain, again = network(delays=20), network(), network(delays=20)
     for one, two in zip(delayed.layers, plain.layers, strict=True):

@@ -167,6 +167,20 @@ def test_a_number_sets_the_width():
         layer.width = 0
 
 
+@pytest.mark.parametrize("narrow", [0.099, 1e-6, torch.tensor(0.05)])
+def test_a_width_that_leaves_no_gradient_is_refused(narrow):
+    layer = a_layer()
+    kept = layer.width.item()
+    with pytest.raises(
+        ValueError, match=r"^Delay: width must be at least 0.1 steps, but is .*; call eval\(\) for whole"
+    ):
+        layer.width = narrow
+    assert layer.width.item() == kept
+    for wide in (0.1, torch.tensor(0.1)):
+        layer.width = wide
+        assert layer.width.item() == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize("mode", [True, False])
 def test_a_past_of_another_batch_is_refused(mode):
     layer, past = a_layer().train(mode), torch.zeros(4, 5, 3)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import bitspike
-from bitspike.experiments.assembly import RunOptions, build_network, differences, identity
+from bitspike.experiments.assembly import RunOptions, build_network
+from bitspike.experiments.comparison import differences, identity
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values

@@ -6,15 +6,16 @@ import pytest
 import torch
 
 from bitspike.data.samples import Frames
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.train import iteration, together
-from bitspike.train.loop import Listener, Trainer
+from bitspike.train.loop import Trainer
 from bitspike.train.tricks.recalibrate import recalibrate
 from helpers import runs
-from helpers.graphs import JointStandIn, ReplayStandIn, require_equal_but_for_the_graph, require_equal_trials
+from helpers.graphs import JointStandIn, record_iterations, require_equal_but_for_the_graph, require_equal_trials
 
 
 def experiment(folder, *settings):
@@ -26,24 +27,17 @@ def train(folder, name, *settings, **setting):
     return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
-def interrupting(after):
-    asked = []
-    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 def test_a_run_stopped_and_resumed_is_the_run_never_stopped(tmp_path, optimizer):
     settings = (f"train.optimizer={optimizer}", "train.epochs=2")
     train(tmp_path, "whole", *settings)
-    assert train(tmp_path, "parts", *settings, listener=interrupting(3)) is None
+    assert train(tmp_path, "parts", *settings, listener=runs.interrupting(3)) is None
     assert train(tmp_path, "parts", *settings, resume=True) is not None
     runs.require_equal(tmp_path / "parts", tmp_path / "whole")
 
 
 def test_a_run_with_replays_is_the_run_without(tmp_path, monkeypatch):
-    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
-    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
-    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
+    record_iterations(monkeypatch)
     train(tmp_path, "plain", graph="off")
     assert train(tmp_path, "replayed")["graph"] is True
     require_equal_but_for_the_graph(tmp_path / "replayed", tmp_path / "plain")
@@ -109,20 +103,12 @@ def test_the_saved_network_is_the_one_that_was_judged(tmp_path):
     net = load_run(tmp_path / "run")
     before = [value.clone() for name, value in net.state_dict().items() if "running" in name]
     assert len(before) == 6
-    recalibrate(net, _training_samples(tmp_path), 20, seed=0)
+    recalibrate(net, runs.training_samples(tmp_path / "run"), 20, seed=0)
     after = [value for name, value in net.state_dict().items() if "running" in name]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     delays = [layer.delay.delays for layer in net.layers]
     assert all(((d >= 0) & (d <= 4)).all() for d in delays)
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["accuracy"] is not None
-
-
-def _training_samples(folder):
-    from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.held_out import splits
-
-    spec = read_experiment(folder / "run" / "experiment.toml")
-    return splits(spec, open_dataset(spec.data, root=None, seed=spec.seed))["train"]
 
 
 def test_other_epochs_are_another_experiment_where_delays_are_sharpened(tmp_path):

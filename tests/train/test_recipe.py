@@ -7,18 +7,19 @@ import torch
 from safetensors.torch import load_file
 
 from bitspike.data import Dataset, Images
-from bitspike.experiments.assembly import RunOptions, build_network, differences, identity
+from bitspike.experiments.assembly import RunOptions, build_network
+from bitspike.experiments.comparison import differences, identity
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment, with_values
-from bitspike.train import iteration, together
-from bitspike.train.loop import Listener, Trainer
+from bitspike.train import together
+from bitspike.train.loop import Trainer
 from bitspike.train.tricks.clips import latent_weights
 from helpers import runs
 from helpers.graphs import (
     JointStandIn,
-    ReplayStandIn,
+    record_iterations,
     require_equal_but_for_the_graph,
     require_equal_trials,
     trial_summary,
@@ -42,16 +43,9 @@ def train(folder, name, *settings, **setting):
     return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
-def interrupting(after):
-    asked = []
-    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
-
-
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
-    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
-    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
+    record_iterations(monkeypatch)
     monkeypatch.setattr(together, "CudaGraph", JointStandIn)
     monkeypatch.setattr(JointStandIn, "recordings", [])
 
@@ -63,7 +57,7 @@ ADAMW = ("train.optimizer=adamw", "train.weight_decay=0.3", "net.learn_beta=true
 @pytest.mark.parametrize("after", [3, 6])
 def test_a_run_stopped_and_resumed_is_the_run_never_stopped(tmp_path, after, settings):
     train(tmp_path, "whole", *settings)
-    assert train(tmp_path, "parts", *settings, listener=interrupting(after)) is None
+    assert train(tmp_path, "parts", *settings, listener=runs.interrupting(after)) is None
     assert train(tmp_path, "parts", *settings, resume=True) is not None
     runs.require_equal(tmp_path / "parts", tmp_path / "whole")
 
@@ -80,7 +74,7 @@ def test_a_weight_decay_is_another_run(tmp_path):
 
 def test_a_run_with_replays_stopped_and_resumed_is_the_run_without(tmp_path, as_on_a_gpu):
     train(tmp_path, "plain", graph="off")
-    assert train(tmp_path, "replayed", listener=interrupting(7)) is None
+    assert train(tmp_path, "replayed", listener=runs.interrupting(7)) is None
     assert train(tmp_path, "replayed", resume=True)["graph"] is True
     require_equal_but_for_the_graph(tmp_path / "replayed", tmp_path / "plain")
 
@@ -154,7 +148,7 @@ def test_a_decay_ends_at_nothing(tmp_path):
 
 
 def test_a_decay_is_not_resumed_with_other_epochs(tmp_path):
-    assert train(tmp_path, "run", listener=interrupting(3)) is None
+    assert train(tmp_path, "run", listener=runs.interrupting(3)) is None
     says = r"train.epochs was 2, is 3 \(train.schedule = 'decay' ends with it\); choose another --out"
     with pytest.raises(ValueError, match=says):
         train(tmp_path, "run", "train.epochs=3", resume=True)

@@ -25,7 +25,7 @@ from bitspike.train.run_folder import RunFolder
 from bitspike.train.seeds import mixed, order
 from bitspike.train.tasks import CountTask
 from helpers import runs
-from helpers.graphs import ReplayStandIn, require_equal_but_for_the_graph
+from helpers.graphs import ReplayStandIn, record_iterations, require_equal_but_for_the_graph
 
 # ---- Whole runs, with a stand-in for the graph
 
@@ -33,9 +33,7 @@ from helpers.graphs import ReplayStandIn, require_equal_but_for_the_graph
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """The plan holds all, and iterations are recorded."""
-    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
-    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
-    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
+    record_iterations(monkeypatch)
     monkeypatch.setattr(ReplayStandIn, "replays", 0)
 
 
@@ -98,26 +96,18 @@ def test_dropout_is_drawn_anew_in_every_replay(tmp_path, as_on_a_gpu):
     assert len(keys) == 18
 
 
-def interrupting(after):
-    """From the iteration after so many on."""
-    asked = []
-    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
-
-
 @pytest.mark.parametrize("after", [2, 5, 7, 9])
 def test_a_run_with_replays_goes_on_as_if_never_stopped(tmp_path, as_on_a_gpu, after):
     train(tmp_path, "whole")
-    assert train(tmp_path, "parts", listener=interrupting(after)) is None
+    assert train(tmp_path, "parts", listener=runs.interrupting(after)) is None
     assert train(tmp_path, "parts", resume=True)["graph"] is True
     runs.require_equal(tmp_path / "parts", tmp_path / "whole")
 
 
 def test_a_checkpoint_may_go_from_one_way_to_the_other(tmp_path, monkeypatch):
     train(tmp_path, "whole", *EXACT)
-    assert train(tmp_path, "parts", *EXACT, listener=interrupting(8)) is None
-    for name, value in (("planned_on", True), ("no_graph", None)):
-        monkeypatch.setattr(iteration, name, lambda *arguments, value=value: value)
-    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
+    assert train(tmp_path, "parts", *EXACT, listener=runs.interrupting(8)) is None
+    record_iterations(monkeypatch)
     assert train(tmp_path, "parts", *EXACT, resume=True)["graph"] is True
     require_equal_but_for_the_graph(tmp_path / "parts", tmp_path / "whole")
 

@@ -16,7 +16,8 @@ from bitspike.data.datasets import open_dataset
 from bitspike.data.fingerprint import fingerprint
 from bitspike.data.samples import Images, frames_from_dense
 from bitspike.experiments import summaries
-from bitspike.experiments.assembly import RunOptions, identity
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import identity
 from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment
@@ -313,8 +314,27 @@ def test_replaced_data_is_refused_by_name(tmp_path):
     replace_sample(tmp_path / "own.npz")
     with pytest.raises(
         ValueError,
-        match=r"last\.ckpt belongs to another experiment: the training samples \(.*own\.npz\) were replaced since",
+        match=r"last\.ckpt belongs to another experiment: the training samples \(.*own\.npz\) were changed since",
     ):
+        train_run(experiment(tmp_path, epochs=2), tmp_path / "run", RunOptions(resume=True))
+
+
+def test_labels_that_an_earlier_version_numbered_otherwise_are_no_other_file(tmp_path, monkeypatch):
+    runs.write_experiment(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("bitspike.experiments.comparison.fingerprint", lambda samples: "numbered otherwise")
+        train_run(experiment(tmp_path, epochs=1), tmp_path / "run", RunOptions())
+    says = r"\(.*own\.npz\) .*come from the same files, but an earlier version numbered labels or drew limits otherwise"
+    with pytest.raises(ValueError, match=says):
+        train_run(experiment(tmp_path, epochs=2), tmp_path / "run", RunOptions(resume=True))
+
+
+def test_other_labels_are_not_called_replaced_samples(tmp_path):
+    runs.write_experiment(tmp_path)
+    train_run(experiment(tmp_path, epochs=1), tmp_path / "run", RunOptions())
+    arrays = dict(np.load(tmp_path / "own.npz"))
+    np.savez(tmp_path / "own.npz", **{**arrays, "labels": arrays["labels"].max() - arrays["labels"]})
+    with pytest.raises(ValueError, match=r"were changed since the run began \(values, labels or order\); put the old"):
         train_run(experiment(tmp_path, epochs=2), tmp_path / "run", RunOptions(resume=True))
 
 
@@ -360,13 +380,14 @@ def test_plain_files_of_a_known_set_are_known_by_what_they_hold(tmp_path):
     before = (moved / "shd" / "shd_train.h5").read_bytes()
     write_shd(moved / "shd", 1)
     (moved / "shd" / "shd_train.h5").write_bytes(before)
-    with pytest.raises(ValueError, match=r"the test samples \(.*shd_test\.h5\) were replaced since the run began"):
+    with pytest.raises(ValueError, match=r"the test samples \(.*shd_test\.h5\) were changed since the run began"):
         train_run(experiment(tmp_path, epochs=3), tmp_path / "run", RunOptions(resume=True, data_root=moved))
     assert evaluate_run(tmp_path / "run", "train", RunOptions(data_root=moved)).warnings == []
     (warning,) = evaluate_run(tmp_path / "run", "test", RunOptions(data_root=moved)).warnings
     assert warning.startswith("the test samples (")
     assert warning.endswith(
-        "shd_test.h5) were replaced since the run was made: this is not the accuracy on its own data"
+        "shd_test.h5) were changed since the run was made (values, labels or order): this is not the accuracy on its "
+        "own data"
     )
 
 

@@ -102,17 +102,12 @@ def test_patience_is_each_ones_own(tmp_path, way, recording):
     require_equal_trials(tmp_path / "together", tmp_path / "alone")
 
 
-def interrupting(after):
-    asked = []
-    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
-
-
 @pytest.mark.parametrize("after", [pytest.param(3, marks=pytest.mark.slow), 20])
 def test_an_interrupted_run_goes_on_as_if_never_stopped(tmp_path, way, recording, after):
     """6 iterations an epoch of 3 trials: the first is asked once in between, so that places differ."""
     train(tmp_path, "alone")
     recording()
-    assert train(tmp_path, "together", together=True, listener=interrupting(after)) is None
+    assert train(tmp_path, "together", together=True, listener=runs.interrupting(after)) is None
     steps = [runs.checkpoint(tmp_path / "together" / f"trial-{trial}")["progress"]["step"] for trial in range(3)]
     assert (len(set(steps)) > 1) == (after % 3 > 0)
     train(tmp_path, "together", together=True, resume=True)
@@ -121,17 +116,17 @@ def test_an_interrupted_run_goes_on_as_if_never_stopped(tmp_path, way, recording
 
 def test_trials_begun_alone_are_ended_together_and_the_other_way_round(tmp_path):
     train(tmp_path, "alone")
-    assert train(tmp_path, "mixed", listener=interrupting(26)) is None  # the first is complete, the second begun
+    assert train(tmp_path, "mixed", listener=runs.interrupting(26)) is None  # the first is complete, the second begun
     train(tmp_path, "mixed", together=True, resume=True)
     require_equal_trials(tmp_path / "mixed", tmp_path / "alone")
-    assert train(tmp_path, "other", together=True, listener=interrupting(10)) is None
+    assert train(tmp_path, "other", together=True, listener=runs.interrupting(10)) is None
     train(tmp_path, "other", resume=True)
     require_equal_trials(tmp_path / "other", tmp_path / "alone")
 
 
 def test_complete_trials_are_not_trained_again(tmp_path, monkeypatch):
     first = train(tmp_path, "out", together=True)
-    monkeypatch.setattr(experiment_runs, "open_dataset", None)
+    monkeypatch.setattr(experiment_runs, "dataset_of", None)
     again = train(tmp_path, "out", together=True, resume=True)
     assert again["accuracies"] == first["accuracies"]
 

@@ -26,7 +26,8 @@ class Classification:
     """The answers of a network by class, with the figures that follow from them.
 
     `confusion [classes, classes + 1]` is that of `confusion_matrix`. `calibration` is None where the scores are not
-    logits, and so say nothing of a confidence.
+    logits, and so say nothing of a confidence. `file_labels` has the label of each class in the user's own files; it is
+    empty where that is not known.
 
     Examples:
         >>> import torch
@@ -41,6 +42,7 @@ class Classification:
     confusion: Tensor
     figures: list[ClassFigures]
     calibration: Calibration | None
+    file_labels: tuple[str, ...] = ()
 
     @property
     def macro_f1(self) -> float:
@@ -56,7 +58,7 @@ class Classification:
         """Return plain values; the column of samples without an answer is apart."""
         return {
             "classes": [
-                {"label": label, "name": name, **asdict(figures)}
+                {"label": label, **self._file_label(label), "name": name, **asdict(figures)}
                 for label, (name, figures) in enumerate(zip(self.names, self.figures, strict=True))
             ],
             "confusion": self.confusion[:, :-1].tolist(),
@@ -66,14 +68,27 @@ class Classification:
             "calibration": None if self.calibration is None else asdict(self.calibration),
         }
 
+    def _file_label(self, label: int) -> dict[str, str | None]:
+        """Return a class's label in the user's files, under its name; None for an output that is of no class."""
+        if not self.file_labels:
+            return {}
+        return {"file_label": self.file_labels[label] if label < len(self.file_labels) else None}
+
 
 def classify(
-    scores: Tensor, labels: Tensor, names: Sequence[str], *, silence: bool = False, scale: float | None = None
+    scores: Tensor,
+    labels: Tensor,
+    names: Sequence[str],
+    *,
+    silence: bool = False,
+    scale: float | None = None,
+    file_labels: Sequence[str] = (),
 ) -> Classification:
     """Return the figures of scores `[N, outputs]` for `labels [N]`; the answer is the largest score, first of equals.
 
     With `silence`, a sample whose scores are all 0 has no answer, as no output neuron fired. `scale` times a score is
-    the logit that the loss sees; without it there is no calibration. Outputs beyond `names` have their number as name.
+    the logit that the loss sees; without it there is no calibration. Outputs beyond `names` have their number as name,
+    or "output" and their number where the classes have `file_labels`, which are numbers, too.
 
     Examples:
         >>> import torch
@@ -87,8 +102,8 @@ def classify(
     if silence:
         answers = torch.where(scores.amax(1) > 0, answers, NO_ANSWER)
     outputs = max(scores.shape[1], len(names))
-    every = (*names, *map(str, range(len(names), outputs)))
+    more = (f"output {number}" if file_labels else str(number) for number in range(len(names), outputs))
     confusion = confusion_matrix(labels.cpu(), answers, outputs)
     own = torch.where(answers == NO_ANSWER, NO_ANSWER, labels.cpu())  # without an answer it is not right
     sure = None if scale is None else calibration(scores.double() * scale, own)
-    return Classification(every, confusion, class_figures(confusion), sure)
+    return Classification((*names, *more), confusion, class_figures(confusion), sure, tuple(file_labels))

@@ -64,7 +64,7 @@ def confusion_lines(found: Classification) -> list[str]:
     if len(found.names) > MOST_CLASSES:
         return _mistakes(found)
     silent = bool(found.confusion[:, -1].any())
-    columns = [*map(str, range(len(found.names))), *["-"] * silent]
+    columns = [*_numbers(found), *["-"] * silent]
     counts = found.confusion[:, : len(columns)].tolist()
     width = 1 + max(len(str(value)) for row in [*counts, columns] for value in row)
     title = "confusion matrix: samples of each class (rows) by answer (columns)"
@@ -104,10 +104,19 @@ def _mistakes(found: Classification) -> list[str]:
 
 def _row_names(found: Classification, most: int) -> list[str]:
     """Return "3 dog" for each class, or "3" where its name is no more than that, shortened to `most` characters."""
-    numbers = [str(label) for label in range(len(found.names))]
-    width = len(numbers[-1])
+    numbers = _numbers(found)
+    width = max(map(len, numbers))
     whole = [
         f"{number:>{width}}" + (f" {name}" if name != number else "")
         for number, name in zip(numbers, found.names, strict=True)
     ]
     return [name if len(name) <= most else f"{name[: most - 2]}.." for name in whole]
+
+
+def _numbers(found: Classification) -> list[str]:
+    """Return the number of each class: its label in the user's files where that is one, else that of its output."""
+    outputs = [str(output) for output in range(len(found.names))]
+    own = list(found.file_labels)
+    return (
+        [*own, *(f"#{output}" for output in outputs[len(own) :])] if all(map(str.isdecimal, own)) and own else outputs
+    )

@@ -28,10 +28,11 @@ class Curve:
     trials: list[list[float]]
 
 
-def learning_curves(trials: Sequence[Sequence[dict[str, Any]]]) -> dict[str, list[Curve]]:
+def learning_curves(trials: Sequence[Sequence[dict[str, Any]]], *, output_fires: bool = True) -> dict[str, list[Curve]]:
     """Return the curves of each panel, from the rows of metrics.jsonl of one or more trials.
 
-    Accuracies are in percent. Spikes are those of a whole layer for a sample.
+    Accuracies are in percent. Spikes are those of a whole layer for a sample. An output that never fires, because its
+    membrane is read, has neither a threshold nor spikes.
     """
     first = trials[0][0]
     on = "test" if "test_accuracy" in first else "valid"
@@ -51,7 +52,7 @@ def learning_curves(trials: Sequence[Sequence[dict[str, Any]]]) -> dict[str, lis
                 JUDGED if layer == count - 1 else LAYERS[layer % len(LAYERS)],
                 [[row[key][layer] for row in rows] for rows in trials],
             )
-            for layer in range(count)
+            for layer in range(count if output_fires else count - 1)
         ]
 
     return {
@@ -63,7 +64,12 @@ def learning_curves(trials: Sequence[Sequence[dict[str, Any]]]) -> dict[str, lis
 
 
 def draw_learning_curves(
-    trials: Sequence[Sequence[dict[str, Any]]], path: Path, title: str, chosen: int | None = None
+    trials: Sequence[Sequence[dict[str, Any]]],
+    path: Path,
+    title: str,
+    chosen: int | None = None,
+    *,
+    output_fires: bool = True,
 ) -> Path:
     """Draw four panels by epoch from the rows of metrics.jsonl of one or more trials; mark the epoch `chosen`."""
     require_matplotlib()
@@ -72,7 +78,7 @@ def draw_learning_curves(
     figure = Figure(figsize=(9.6, 6.4))
     figure.subplots_adjust(left=0.075, right=0.985, bottom=0.08, top=0.91, wspace=0.2, hspace=0.28)
     grid = figure.subplots(2, 2, sharex=True)
-    for axes, (name, curves) in zip(grid.flat, learning_curves(trials).items(), strict=True):
+    for axes, (name, curves) in zip(grid.flat, learning_curves(trials, output_fires=output_fires).items(), strict=True):
         _panel(axes, name, curves)
         if chosen:
             axes.axvline(chosen, color="#333333", linewidth=0.8, linestyle=":")
@@ -106,4 +112,5 @@ def _panel(axes: Axes, name: str, curves: Sequence[Curve]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.tick_params(labelsize=8, labelbottom=True)
-    axes.legend(fontsize=8, framealpha=0.8, ncols=2 if len(curves) > 4 else 1)
+    if curves:
+        axes.legend(fontsize=8, framealpha=0.8, ncols=2 if len(curves) > 4 else 1)

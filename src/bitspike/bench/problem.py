@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from bitspike.bench.cases import Case
+from bitspike.experiments.net_config import Decays, NetConfig
 from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import Decays, Experiment, NetConfig, with_values
+from bitspike.experiments.schema import Experiment, with_values
 from bitspike.nn.notation import Dense
 from bitspike.schedules import Constant, Schedule
 
@@ -100,7 +101,7 @@ def _decays(case: Case, net: NetConfig, count: int) -> tuple[float, ...]:
     numbers = tuple(beta for beta in betas if not isinstance(beta, Decays))
     unlike = {
         "beta": len(numbers) < len(betas),
-        "delays": net.delays > 0,
+        "delays": net.longest_delay > 0,
         "dense_norm": net.dense_norm,
         "readout": net.readout != "spikes",
         "spike_dropout": any(_each(net.spike_dropout, 1)),

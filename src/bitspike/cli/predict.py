@@ -90,13 +90,13 @@ def _plain(prediction: Prediction) -> dict[str, Any]:
 def _draw(network: SpeechNetwork, heard: Heard, found: list[Prediction], path: Path) -> None:
     from bitspike.analysis.speech_figure import HeardSpikes, draw_speech
 
-    offsets = heard.events.offsets
+    events = network.in_its_time(heard.events)
     panels = []
     for i, each in enumerate(found):
-        here = slice(int(offsets[i]), int(offsets[i + 1]))
+        here = slice(int(events.offsets[i]), int(events.offsets[i + 1]))
         sure = "" if each.label is None else f" ({each.confidence[each.answer]:.0%})"
         title = f"{Path(each.name).name}: {each.answer}{sure}"
-        spikes = heard.events.t[here] / 1000, heard.events.x[here]
+        spikes = events.t[here] / 1000, events.x[here]
         steps = network.binning.steps * network.binning.bin_us / 1000
         panels.append(HeardSpikes(title, *spikes, each.layers, each.membrane, each.label, steps))
     draw_speech(panels, list(found[0].confidence), path)

@@ -13,6 +13,11 @@ from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
 from bitspike.terminal import draw, screen, table
 
+LEGEND = (
+    "drive: the typical peak of a membrane that is never reset; fire at theta: neurons that fire for some sample",
+    "theta: the threshold at the end of training, from: at its start; rate: the share of the way in one iteration",
+)
+
 
 @app.command()
 def suggest(
@@ -73,11 +78,14 @@ def suggest(
     made = table(words=["layer"], numbers=["drive", "fire at theta", "theta", "from", "rate"])
     for each in found.layers:
         rise = each.theta if isinstance(each.theta, dict) else {"stop": each.theta}
-        numbers = [f"{rise[key]:.4g}" if key in rise else "-" for key in ("stop", "start", "rate")]
+        shown = rise if each.fires else {}  # net.theta has a number for every layer, but this one does nothing
+        numbers = [f"{shown[key]:.4g}" if key in shown else "-" for key in ("stop", "start", "rate")]
         name = f"{each.layer}, hears itself" if each.feedback else each.layer
         alive = f"{each.alive:.0%}" if each.alive is not None else "never"
         made.add_row(name, f"{each.drive:.4g}", alive, *numbers)
     draw(made, screen())
+    for line in LEGEND:
+        echo(line)
     if write is not None:
         echo(f"written to {write}; train it with: bitspike train {write}")
 

@@ -33,6 +33,7 @@ class ConsoleProgress:
         self.runs = 1  # how many runs follow each other
         self.greeting = ""  # a line before the first of them
         self.forecast: Forecast | None = None
+        self.output_fires = True  # or its membrane is read
         self.task: Any = None
         self.watched: Mapping[str, Any] | None = None
         self.waiting, self.moved_at = 0, 0.0  # iterations that the bar has yet to show, and when it last moved
@@ -59,6 +60,7 @@ class ConsoleProgress:
             self.greeting = ""
         if self.forecast is None:
             self.forecast = Forecast(spec, data, next(net.parameters()).device.type, self.runs)
+        self.output_fires = net.readout == "spikes"
         weights = sum(p.numel() for p in net.parameters())
         kind = "1-bit" if spec.net.binary else "float32"
         self.say(f"{spec.name}: {net.notation}, {weights:,} parameters, {kind} weights, seed {spec.seed} -> {out}")
@@ -109,7 +111,7 @@ class ConsoleProgress:
         self.watched = watched or self.watched
         if (now := time.monotonic()) - self.moved_at < REFRESH:
             return
-        figures = _figures(self.watched["accuracy"], self.watched["loss"], self.watched) if self.watched else ""
+        figures = self._figures(self.watched["accuracy"], self.watched["loss"], self.watched) if self.watched else ""
         self.shown.update(self.task, advance=self.waiting, figures=figures)
         self.waiting, self.moved_at = 0, now
 
@@ -126,12 +128,22 @@ class ConsoleProgress:
         whose = f"trial {row['trial']}  " if "trial" in row else ""
         self.say(
             f"{whose}epoch {row['epoch']:>3}  train {row['train_accuracy']:6.2%}  "
-            f"{on} {_figures(row[f'{on}_accuracy'], row[f'{on}_loss'], row)}  "
+            f"{on} {self._figures(row[f'{on}_accuracy'], row[f'{on}_loss'], row)}  "
             f"{_seconds(timing)}"
         )
         spent = timing["train_seconds"] + timing["evaluate_seconds"]
         if self.forecast is not None and (line := self.forecast.epoch_ends(spent)):
             self.say(line)
+
+    def _figures(self, accuracy: float, loss: float, values: Mapping[str, Any]) -> str:
+        """Return the figures of an epoch, or of a moment in it, in one line; "-" for an output that never fires."""
+        theta = [f"{theta:.4g}" for theta in values["theta"]]
+        dead = [f"{100 * share:.0f}" for share in values["dead"]]
+        if not self.output_fires:
+            theta[-1] = dead[-1] = "-"
+        spikes = sum(values["spikes"])
+        shown = f"theta {' '.join(theta)}  dead {' '.join(dead)} %  spikes {spikes:,.0f}"
+        return f"{accuracy:6.2%}  loss {loss:.4g}  {shown}"
 
 
 def _seconds(timing: Mapping[str, float | None]) -> str:
@@ -146,13 +158,6 @@ class SilentProgress(ConsoleProgress):
 
     def say(self, message: str) -> None:
         pass
-
-
-def _figures(accuracy: float, loss: float, values: Mapping[str, Any]) -> str:
-    """Return the figures of an epoch, or of a moment in it, in one line."""
-    theta = " ".join(f"{theta:.4g}" for theta in values["theta"])
-    dead = " ".join(f"{100 * share:.0f}" for share in values["dead"])
-    return f"{accuracy:6.2%}  loss {loss:.4g}  theta {theta}  dead {dead} %  spikes {sum(values['spikes']):,.0f}"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ __all__ = [
     "Profile",
     "Sound",
     "Spikes",
+    "dataset_from_torch",
     "encode_speech",
     "findings",
     "from_torch",
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from bitspike.data.speech.cochlea import Spikes, encode_speech
     from bitspike.data.speech.sound import Sound
     from bitspike.data.speech.wav import read_wav
-    from bitspike.data.torch_datasets import from_torch
+    from bitspike.data.torch_datasets import dataset_from_torch, from_torch
 else:
     from bitspike._lazy import lazy
 
@@ -50,7 +51,7 @@ else:
             "bitspike.data.speech.cochlea": ["Spikes", "encode_speech"],
             "bitspike.data.speech.sound": ["Sound"],
             "bitspike.data.speech.wav": ["read_wav"],
-            "bitspike.data.torch_datasets": ["from_torch"],
+            "bitspike.data.torch_datasets": ["dataset_from_torch", "from_torch"],
         },
     )
 

@@ -42,7 +42,7 @@ BINNING = ("bin_ms", "steps", "test_steps", "downsample", "polarity", "clip", "d
 
 
 class DataConfig(Config):
-    """The data of an experiment: a built-in set by `name`, or the user's own `file`."""
+    """The data of an experiment: a built-in set by `name`, or the user's own `file`; or samples passed from Python."""
 
     name: str | None = None
     """A built-in data set; `bitspike data list` shows them."""
@@ -54,6 +54,9 @@ class DataConfig(Config):
     validation_file: OneOrMore | None = None
     """The samples that protocol `holdout` chooses the best epoch by, given like `file`. Without it `validation_share`
     of the training samples is held out."""
+    passed: Annotated[str, Field(min_length=1)] | None = None
+    """The name of samples that were passed from Python, by `bitspike.train_on`. No file holds them: a run's
+    experiment.toml has this field, and the samples must be passed again."""
     kind: Literal["images", "events", "spikes"] | None = None
     """The kind of samples in `file`. If it is not given, the names of the file's arrays decide."""
     time_unit: Literal["s", "ms", "us"] | None = None
@@ -104,11 +107,26 @@ class DataConfig(Config):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.name is None) == (self.file is None):
+        given = [field for field in ("name", "file", "passed") if getattr(self, field) is not None]
+        if len(given) != 1:
             raise ValueError("give either data.name, a built-in set, or data.file, your own")
         for field in (*FILES[1:], "kind", "time_unit", "sensor", "time_origin", "class_names", "groups"):
             if self.file is None and getattr(self, field) is not None:
-                raise ValueError(f"data.{field} belongs to your own data (data.file), but data.name is {self.name!r}")
+                raise ValueError(
+                    f"data.{field} belongs to your own data (data.file), but data.{given[0]} is "
+                    f"{getattr(self, given[0])!r}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _passed_as_they_are(self) -> Self:
+        for field in (*BINNING, "keep", "train_limit", "test_limit", "test_share") if self.passed is not None else ():
+            # a run's experiment.toml holds the defaults, too
+            if getattr(self, field) != type(self).model_fields[field].default:
+                raise ValueError(
+                    f"data.{field} has no meaning for samples that are passed from Python, which are taken as they "
+                    "are; leave it out"
+                )
         return self
 
     @model_validator(mode="after")

@@ -45,6 +45,11 @@ def open_dataset(
     config: DataConfig, *, root: Path | None = None, progress: Progress = silent, seed: int = 0
 ) -> Dataset:
     """Return the samples that `config` names; `seed` draws those of a synthetic task."""
+    if config.passed is not None:
+        raise ValueError(
+            f"data: the samples {config.passed!r} were passed from Python, and no file holds them; pass them again: "
+            "bitspike.train_on(dataset, OUT) trains, bitspike.evaluate_on(dataset, RUN) evaluates"
+        )
     if config.file is not None:
         data = open_own(config, root, progress)
     else:

@@ -1,21 +1,21 @@
-"""Samples from a data set of PyTorch's kind, such as one of tonic's: pairs of events or frames and a label."""
+"""Samples and datasets from data sets of PyTorch's kind, such as tonic's: pairs of events or frames and a label."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from bitspike.data.binning import MOST_COUNT, Binning, bin_events
+from bitspike.data.binning import Binning, bin_events
 from bitspike.data.default_bins import default_bins
-from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_first
-from bitspike.data.events import Events
+from bitspike.data.event_times import MICROSECONDS, times_from_first
 from bitspike.data.progress import Progress, silent
-from bitspike.data.samples import Frames, frames
+from bitspike.data.samples import Dataset, Frames
+from bitspike.data.splits import split_rows
+from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs, sensor_size
 
 
 def from_torch(
@@ -55,12 +55,14 @@ def from_torch(
     for name, value, known in (("time_unit", time_unit, MICROSECONDS), ("time_origin", time_origin, ("first", "zero"))):
         if value not in known:
             raise ValueError(f"from_torch: {name} must be {' or '.join(map(repr, known))}, but is {value!r}")
-    pairs = list(_pairs(dataset, progress or silent))
+    pairs = list(read_pairs(dataset, progress or silent))
     labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
     of_sample = _groups(groups, len(pairs))
-    if _is_events(pairs[0][0]):
-        size = _sensor_size(dataset)
-        events = _joined([values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size)
+    if is_events(pairs[0][0]):
+        size = sensor_size(dataset)
+        events = joined_events(
+            [values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size
+        )
         if time_origin == "first":
             events = replace(events, t=times_from_first(events.t, events.offsets))
         width, duration = (None if each is None else round(each * 1000) for each in (bin_ms, duration_ms))
@@ -77,40 +79,103 @@ def from_torch(
     given = {"bin_ms": bin_ms, "sensor": sensor, "polarity": polarity, "clip": clip, "duration_ms": duration_ms}
     if wrong := [name for name, value in given.items() if value is not None] or ["downsample"] * (downsample > 1):
         raise ValueError(f"from_torch: {wrong[0]} is for events, but these samples are frames; leave it out")
-    return _from_frames([values for values, _ in pairs], labels, of_sample, steps)
+    return joined_frames([values for values, _ in pairs], labels, of_sample, steps)
 
 
-def _pairs(dataset: Any, progress: Progress) -> Iterator[tuple[Any, int]]:
-    """Yield (events or frames, label) of each sample; raise unless the data set has a length and such pairs."""
-    try:
-        count = len(dataset)
-    except TypeError:
-        raise TypeError(
-            f"from_torch: the data set must have a length and samples by number, but {type(dataset).__name__} has "
-            "none; give list(dataset)"
-        ) from None
-    if not count:
-        raise ValueError("from_torch: the data set has no samples")
-    step = progress("reading samples", count)
-    for row in range(count):
-        pair = dataset[row]
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"from_torch: sample {row} must be (events or frames, label), but is {_kind(pair)}")
-        try:
-            label = operator.index(pair[1].item() if hasattr(pair[1], "item") else pair[1])
-        except (TypeError, ValueError, RuntimeError):  # several numbers
-            label = -1
-        if label < 0:
+def dataset_from_torch(
+    train: Any,
+    test: Any = None,
+    *,
+    valid: Any = None,
+    name: str | None = None,
+    class_names: Sequence[str] | None = None,
+    groups: Sequence[int] | Sequence[str] | None = None,
+    test_share: float = 0.2,
+    split_seed: int = 0,
+    **options: Any,
+) -> Dataset:
+    """Return a dataset of PyTorch's data sets, read with `from_torch` and `options`; all splits get the same time bins.
+
+    Without `test`, `test_share` of the training samples is held out, of each class; or whole `groups` of them, if those
+    are given. `valid` are samples to choose the best epoch by; without them, training holds some out. The data set's
+    `classes`, as tonic and torchvision have them, give the names of classes where `class_names` does not. Labels that
+    are not the places of their names become 0, 1, 2 and so on, in their order, as those of a file do.
+
+    Examples:
+        >>> import numpy as np
+        >>> import bitspike
+        >>> kind = [("t", "i8"), ("x", "i2"), ("p", "?")]  # as in tonic: t in microseconds
+        >>> recordings = [(np.array([(0, 3, 1), (2500, row % 4, 1)], dtype=kind), row % 2) for row in range(20)]
+        >>> bitspike.data.dataset_from_torch(recordings, name="mine", bin_ms=1, steps=5, polarity=False)
+        Dataset('mine', 'from PyTorch': 16 / 4 samples of (4,), 2 classes)
+    """
+    first = from_torch(train, groups=groups, **options)
+    options = {**options, "steps": first.steps}
+    if first.tally is not None:
+        options["bin_ms"] = first.tally.bin_us / 1000
+    others = {"test": test, "validation": valid}
+    parts = {split: from_torch(given, **options) for split, given in others.items() if given is not None}
+    for split, samples in parts.items():
+        if samples.shape != first.shape:
             raise ValueError(
-                f"from_torch: the label of sample {row} must be a whole number from 0 on, but is {pair[1]!r:.60}; a "
-                "target_transform can number labels"
+                f"dataset_from_torch: training samples have the shape {first.shape}, but {split} samples "
+                f"{samples.shape}; give sensor if it was found from the events"
             )
-        yield pair[0], label
-        step()
+    own = _origin(train)
+    known = torch.cat([samples.labels for samples in (first, *parts.values())]).unique()
+    names, numbered = _classes(own, class_names, known)
+    if numbered:
+        first = replace(first, labels=torch.searchsorted(known, first.labels))
+        parts = {split: replace(each, labels=torch.searchsorted(known, each.labels)) for split, each in parts.items()}
+    if test is None:
+        kept, held = split_rows(first, test_share, split_seed)
+        if not len(held):
+            raise ValueError(
+                f"dataset_from_torch: {len(first)} samples have no {'two of one class' if groups is None else 'group'} "
+                "to hold out for the test; give test, or more samples"
+            )
+        first, parts["test"] = first.select(kept), first.select(held)
+    name = type(own).__name__ if name is None else name
+    return Dataset(
+        name,
+        name,
+        len(names),
+        first,
+        parts["test"],
+        edition="from PyTorch",
+        group_names="" if groups is None else "groups",
+        class_names=names,
+        valid=parts.get("validation"),
+        file_labels=tuple(map(str, known.tolist())) if numbered else (),
+        group_labels=_group_names(groups),
+    )
 
 
-def _kind(value: object) -> str:
-    return f"{len(value)} values" if isinstance(value, (tuple, list)) else type(value).__name__
+def _origin(dataset: Any) -> Any:
+    """Return the data set that a Subset, or a Subset of one, is of."""
+    while hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    return dataset
+
+
+def _classes(dataset: Any, given: Sequence[str] | None, known: Tensor) -> tuple[tuple[str, ...], bool]:
+    """Return the names of classes, and whether the `known` labels must become 0, 1, 2 and so on to be their places."""
+    largest, count = int(known[-1]), len(known)
+    if given is not None:
+        if len(given) <= largest and len(given) != count:
+            raise ValueError(
+                f"dataset_from_torch: class_names must be {count}, one for each label, but are {len(given)}"
+            )
+        return tuple(given), len(given) <= largest
+    own = getattr(dataset, "classes", None)
+    if isinstance(own, (list, tuple)) and len(own) > largest and all(isinstance(each, str) for each in own):
+        return tuple(own), False
+    return tuple(map(str, known.tolist())), count <= largest
+
+
+def _group_names(groups: Sequence[int] | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the name of each group where they are text, in the order of their numbers."""
+    return tuple(sorted(set(map(str, groups)))) if groups is not None and isinstance(groups[0], str) else ()
 
 
 def _groups(groups: Sequence[int] | Sequence[str] | None, samples: int) -> Tensor | None:
@@ -127,107 +192,3 @@ def _groups(groups: Sequence[int] | Sequence[str] | None, samples: int) -> Tenso
             f"from_torch: groups must be one number or text a sample, {samples}, but are {list(found.shape)}"
         )
     return found
-
-
-# ---- Events
-
-
-def _is_events(values: object) -> bool:
-    return getattr(getattr(values, "dtype", None), "names", None) is not None
-
-
-def _sensor_size(dataset: Any) -> tuple[int, int, int] | None:
-    """Return tonic's (width, height, polarities) of a data set, or of the one that a Subset is of; None if unknown."""
-    while not hasattr(dataset, "sensor_size") and hasattr(dataset, "dataset"):
-        dataset = dataset.dataset
-    size = getattr(dataset, "sensor_size", None)
-    if not isinstance(size, (tuple, list)) or len(size) != 3 or not all(isinstance(each, int) for each in size):
-        return None
-    return size[0], size[1], size[2]
-
-
-def _joined(
-    parts: Sequence[Any],
-    labels: Tensor,
-    groups: Tensor | None,
-    scale: int,
-    sensor: tuple[int, ...] | None,
-    size: tuple[int, int, int] | None,
-) -> Events:
-    """Return the events of all samples, each in the order of time, in microseconds."""
-    import numpy as np
-
-    names = set(parts[0].dtype.names if _is_events(parts[0]) else ())
-    for row, part in enumerate(parts):
-        if not _is_events(part) or set(part.dtype.names) != names or not {"t", "x"} <= names or part.ndim != 1:
-            held = f"{list(part.shape)} with {', '.join(part.dtype.names)}" if _is_events(part) else type(part).__name__
-            raise ValueError(
-                "from_torch: events must be [E] with the fields t and x, perhaps y and p, the same in all samples, but "
-                f"sample {row} is {held}"
-            )
-    parts = [part[np.argsort(part["t"], kind="stable")] for part in parts]
-    lengths = [len(part) for part in parts]
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in ("t", "x", "y", "p") if name in names}
-    if "y" in columns and size is not None and size[1] == 1:
-        del columns["y"]  # a row of units
-    t = microseconds("from_torch", "t", columns.pop("t"), scale)
-    p = columns.pop("p", None)
-    for name, values in columns.items():
-        if not np.array_equal(values, np.floor(values)):  # NaN is not equal to itself
-            raise ValueError(f"from_torch: {name} must be whole numbers, but some are not")
-    places = {name: values.astype(np.int64) for name, values in columns.items()}
-    if sensor is None and size is not None:
-        sensor = (size[1], size[0]) if "y" in places else (size[0],)
-    if sensor is None:
-        sensor = tuple(int(places[name].max(initial=0)) + 1 for name in ("y", "x") if name in places)
-    if len(sensor) != len(places):
-        wanted = "(height, width)" if "y" in places else "(units,)"
-        raise ValueError(f"from_torch: sensor must be {wanted}, but is {tuple(sensor)}")
-    return Events(
-        t,
-        places["x"],
-        places.get("y"),
-        None if p is None else (p > 0).astype(np.uint8),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        labels.numpy(),
-        tuple(sensor),
-        None if groups is None else groups.numpy(),
-    )
-
-
-# ---- Frames
-
-
-def _from_frames(parts: Sequence[Any], labels: Tensor, groups: Tensor | None, steps: int | None) -> Frames:
-    """Return frames `[T, ...]` of all samples; those with fewer steps end in silence."""
-    whole = [_whole(part, row) for row, part in enumerate(parts)]
-    shapes = {tuple(part.shape[1:]) for part in whole}
-    if len(shapes) > 1:
-        raise ValueError(f"from_torch: frames must have one shape beside time, but have {sorted(shapes)[:4]}")
-    shape = shapes.pop()
-    cut = [part[:steps].flatten() for part in whole]
-    index = [part.nonzero().flatten() for part in cut]
-    lengths = torch.tensor([len(each) for each in index], device="cpu")
-    count = torch.cat([part[at] for part, at in zip(cut, index, strict=True)])
-    longest = steps or max(len(part) for part in whole)
-    return frames(torch.cat(index).int(), count, lengths, labels, longest, shape, groups=groups)
-
-
-def _whole(values: Any, row: int) -> Tensor:
-    """Return one sample's frames as bytes; raise unless they are whole numbers 0 to 255."""
-    counts = torch.as_tensor(values).cpu()
-    if counts.ndim < 2 or not counts.numel():
-        raise ValueError(
-            f"from_torch: sample {row} must be frames [T, ...] or structured events, but is {list(counts.shape)}"
-        )
-    if counts.is_floating_point() and not bool((counts == counts.round()).all()):
-        raise ValueError(
-            f"from_torch: frames must be whole numbers 0 to {MOST_COUNT}, but sample {row} has fractions; images are "
-            "bitspike.data.Images(values, labels)"
-        )
-    if counts.min() < 0 or counts.max() > MOST_COUNT:
-        low, high = counts.min().item(), counts.max().item()
-        raise ValueError(
-            f"from_torch: frames must be whole numbers 0 to {MOST_COUNT}, but sample {row} goes over {low:g}..{high:g}"
-        )
-    return counts.to(torch.uint8)

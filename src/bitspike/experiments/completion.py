@@ -10,13 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bitspike.config import Config, problems_of, shown, validated
+from bitspike.config import problems_of, shown, validated
 from bitspike.data.config import DataConfig
 from bitspike.experiments.default_network import default_notation, dense_notation
-from bitspike.experiments.recipes import BASES, NO_BASE, Facts, Tables, downsample_for, recipe, recipe_fields
+from bitspike.experiments.recipes import (
+    BASES,
+    MEASURED,
+    NO_BASE,
+    Facts,
+    Tables,
+    downsample_for,
+    recipe,
+    recipe_fields,
+)
 
 if TYPE_CHECKING:
     from bitspike.data.samples import Dataset
+    from bitspike.experiments.schema import Experiment
 
 NEURONS = ("beta", "slope", "theta")  # a file that gives these is complete without a recipe
 
@@ -43,12 +53,18 @@ def with_stand_ins(values: Mapping[str, Any]) -> Tables:
     return _merged({"net": net, "train": train}, filled)
 
 
-def completed(values: Mapping[str, Any], where: str, model: type[Config], wrong: Callable[[str, str], str]) -> Tables:
+def completed(
+    values: Mapping[str, Any],
+    where: str,
+    model: type[Experiment],
+    wrong: Callable[[str, str], str],
+    dataset: Dataset | None = None,
+) -> Tables:
     """Return the tables of an experiment file with every field that it leaves out and must not.
 
-    The data is opened only if something depends on it. Values that are not valid come back as they are, with stand-ins
-    for what is missing: validation then reports what is wrong. `model` is the experiment's. `wrong(key, text)` gives
-    the message about a field.
+    The data is opened only if something depends on it; `dataset` are samples that were passed from Python. Values that
+    are not valid come back as they are, with stand-ins for what is missing: validation then reports what is wrong.
+    `model` is the experiment's. `wrong(key, text)` gives the message about a field.
     """
     base = values.get("base")
     if base is not None and base not in (*BASES, NO_BASE):
@@ -60,7 +76,10 @@ def completed(values: Mapping[str, Any], where: str, model: type[Config], wrong:
     hidden = _hidden(_table(values, "net").get("hidden"), wrong)
     if problems_of(model, stand_ins):
         return stand_ins
-    return _filled(values, hidden, where)
+    tables, data = _filled(values, hidden, where, dataset)
+    if data is None or not takes_base(values):
+        return tables
+    return _with_fitting_theta(tables, values, data, model, where)
 
 
 def _leaves_something_out(values: Mapping[str, Any]) -> bool:
@@ -71,8 +90,10 @@ def _leaves_something_out(values: Mapping[str, Any]) -> bool:
     return "file" in data and not {"bin_ms", "steps"} <= set(data)
 
 
-def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> Tables:
-    """Return valid values with what they leave out, found from their data."""
+def _filled(
+    values: Mapping[str, Any], hidden: list[int] | None, where: str, dataset: Dataset | None
+) -> tuple[Tables, Dataset | None]:
+    """Return valid values with what they leave out, found from their data; and the data, if it had to be opened."""
     from bitspike.data.catalog import labels_are_times
     from bitspike.data.datasets import open_dataset, with_bins
 
@@ -82,27 +103,27 @@ def _filled(values: Mapping[str, Any], hidden: list[int] | None, where: str) -> 
         config, bins_from = with_bins(config)
     except (ValueError, OSError):
         if only_bins:  # an experiment can be read without its data; opening the data says what is wrong
-            return _without(values, "base")
+            return _without(values, "base"), None
         raise
     found: Tables = {"data": {}, "net": {}, "sources": {}}
     if bins_from:
         found["data"] |= {"bin_ms": config.bin_ms, "steps": config.steps}
         found["sources"] |= {f"data.{key}": bins_from for key in ("bin_ms", "steps") if key not in values["data"]}
     if only_bins:
-        return _merged(found, _without(values, "base"))
+        return _merged(found, _without(values, "base")), None
     if labels_are_times(config.name):
         raise ValueError(
             f"{where}: no recipe is for the task {config.name!r}; give net.notation, net.beta, net.slope, net.theta "
             "and train.lr"
         )
-    data = open_dataset(config)
+    data = open_dataset(config) if dataset is None else dataset
     base = _base_for(values, data, where)
     if "notation" not in _table(values, "net") and hidden is None and base is not None:
         data, config = _small_enough(data, config, base, found)
     found["net"]["notation"] = _notation(values, hidden, data, base)
     if base is not None:
         found = _merged(found, _recipe_for(values, found, data, base))
-    return _merged(found, _without({**values, "net": _without(_table(values, "net"), "hidden")}, "base"))
+    return _merged(found, _without({**values, "net": _without(_table(values, "net"), "hidden")}, "base")), data
 
 
 def _base_for(values: Mapping[str, Any], data: Dataset, where: str) -> str | None:
@@ -130,7 +151,9 @@ def _small_enough(data: Dataset, config: DataConfig, base: str, found: Tables) -
 
 def _is_binned_here(data: Dataset, config: DataConfig) -> bool:
     """Return whether the samples are events that this experiment bins; not images, nor spikes in steps."""
-    return data.train.steps is not None and (config.file is None or config.bin_ms is not None)
+    if data.train.steps is None or config.passed is not None:
+        return False
+    return config.file is None or config.bin_ms is not None
 
 
 def _notation(values: Mapping[str, Any], hidden: list[int] | None, data: Dataset, base: str | None) -> str:
@@ -154,6 +177,21 @@ def _recipe_for(values: Mapping[str, Any], found: Tables, data: Dataset, base: s
     kinds = ["conv" if isinstance(layer, Conv) else "dense" for layer in layers]
     fields = recipe_fields(base, Facts(_count_training(values, data), data.train.steps, kinds), values)
     return {**fields, "sources": _sources(base, fields, values)}
+
+
+def _with_fitting_theta(
+    tables: Tables, values: Mapping[str, Any], data: Dataset, model: type[Experiment], where: str
+) -> Tables:
+    """Return the tables with measured thresholds where the values take out the batch norm that the recipe's are for."""
+    net = _table(values, "net")
+    if "theta" in net or not {"norm", "dense_norm"} & set(net) or problems_of(model, tables):
+        return tables
+    from bitspike.experiments.suggested import theta_without_norm
+
+    theta = theta_without_norm(validated(model, tables, where), data, tables["net"]["theta"])
+    if theta is None:
+        return tables
+    return _merged(tables, {"net": {"theta": theta}, "sources": {"net.theta": MEASURED}})
 
 
 def _count_training(values: Mapping[str, Any], data: Dataset) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.analysis.learning_curves import FEWEST_EPOCHS, draw_learning_curves
-from bitspike.experiments.saved import is_run, trials_of
+from bitspike.experiments.saved import is_run, made_with, trials_of
 from bitspike.train.run_folder import RunFolder
 
 
@@ -26,12 +26,13 @@ def draw_curves(out: Path) -> Path | None:
         return None
     summaries = [RunFolder(run).read_summary() or {} for run in long_enough]
     name = summaries[0].get("experiment", out.name)
+    fires = made_with(long_enough[0]).net.readout == "spikes"
     if runs == [out]:
         chosen = int(summaries[0].get("best_epoch") or 0) or None
         title = f"{name}, seed {summaries[0].get('seed')}"
-        return draw_learning_curves([rows[out]], RunFolder(out).curves, title, chosen)
+        return draw_learning_curves([rows[out]], RunFolder(out).curves, title, chosen, output_fires=fires)
     title = f"{name}, {len(long_enough)} trials; thick: their median"
-    return draw_learning_curves([rows[run] for run in long_enough], RunFolder(out).curves, title)
+    return draw_learning_curves([rows[run] for run in long_enough], RunFolder(out).curves, title, output_fires=fires)
 
 
 def _rows(run: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.data.own_paths import own_edition, own_paths
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences, samples_digests
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.saved import is_run
 from bitspike.experiments.schema import Experiment, as_toml, read_run_experiment
@@ -50,8 +51,9 @@ def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, wor
             raise ValueError(f"{folder.path} holds trials; give --trials to go on with them, or choose another --out")
         raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
     if there and not options.resume:
-        raise ValueError(f"{folder.path} holds a run already; add --resume to go on with it, or choose another --out")
-    if there and (done := _complete_run(spec, folder)) is not None:
+        go_on, out = ("--resume", "--out") if options.dataset is None else ("resume=True", "folder")
+        raise ValueError(f"{folder.path} holds a run already; add {go_on} to go on with it, or choose another {out}")
+    if there and (done := _complete_run(spec, folder, options)) is not None:
         if int(done["epochs"]) > spec.train.epochs:
             options.listener.note(f"{folder.path} is complete, after {done['epochs']} epochs, and is shown as it is")
         return done
@@ -60,7 +62,7 @@ def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, wor
     return None
 
 
-def _complete_run(spec: Experiment, folder: RunFolder) -> dict[str, Any] | None:
+def _complete_run(spec: Experiment, folder: RunFolder, options: RunOptions) -> dict[str, Any] | None:
     """Return the summary of the run in the folder if nothing is left to do; raise if it is not a run of `spec`."""
     before = read_run_experiment(folder.experiment)
     changed = differences(before, spec)
@@ -73,7 +75,7 @@ def _complete_run(spec: Experiment, folder: RunFolder) -> dict[str, Any] | None:
     if done is None:
         return None
     if not _may_go_on(done, before, spec):
-        _require_its_data(done, spec, folder)
+        _require_its_data(done, spec, folder, options)
         return done
     if not folder.last.is_file():
         raise ValueError(
@@ -91,11 +93,16 @@ def _may_go_on(done: Mapping[str, Any], before: Experiment, spec: Experiment) ->
     return done["ended"] == "epochs" and int(done["epochs"]) < spec.train.epochs
 
 
-def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder) -> None:
-    """Raise if the user's own files have changed since the complete run was made, by their checksums.
+def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFolder, options: RunOptions) -> None:
+    """Raise if the user's own samples have changed since the complete run was made, by their checksums.
 
     A complete run can be shown even if its files are gone.
     """
+    if options.dataset is not None and samples_digests(options.dataset) != done.get("samples_sha256"):
+        raise ValueError(
+            f"{folder.path} holds another experiment: it was made on other samples than those passed now; pass the "
+            "same ones, or choose another folder"
+        )
     try:
         files = [path for paths in own_paths(spec.data).values() for path in paths]
     except FileNotFoundError:
@@ -128,7 +135,8 @@ def write_experiment(spec: Experiment, trainer: Trainer, world: World, above: Ru
         folder.best.unlink(missing_ok=True)
     for left in folder.events() if not trainer.progress.step else ():
         left.unlink(missing_ok=True)
-    heading = f"bitspike {versions()['bitspike']}; run again with: bitspike train experiment.toml"
+    again = "bitspike train experiment.toml" if spec.data.passed is None else "bitspike.train_on(dataset, OUT)"
+    heading = f"bitspike {versions()['bitspike']}; run again with: {again}"
     write_text(folder.experiment, as_toml(_with_found_files(spec), heading))
 
 

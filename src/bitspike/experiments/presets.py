@@ -38,11 +38,11 @@ def preset(name: str) -> Experiment:
             f"preset: {name} is a recipe for data of your own, not an experiment; write a file with [data] file = "
             f"'mine.npz', which takes it by itself (bitspike preset show {name} prints it)"
         )
-    if name in TASKS:
-        variants = ", ".join(f"{name}/{variant}" for variant in _variants(name))
-        raise ValueError(f"preset: no preset is named {name!r}; its variants are {variants}")
-    if name not in preset_names():
-        raise ValueError(f"preset: {unknown_key(name, preset_names(), 'preset')}")
+    known = [*preset_names(), *BASES]
+    if variants := [each for each in known if each.startswith(f"{name}/")]:
+        raise ValueError(f"preset: no preset is named {name!r}; its variants are {', '.join(variants)}")
+    if name not in known:
+        raise ValueError(f"preset: {unknown_key(name, known, 'preset')}")
     task, variant = name.split("/")
     tables = _tables(task)
     values = dict(tables[variant])

@@ -14,6 +14,7 @@ Tables = dict[str, Any]
 
 BASES = ("base/sequences", "base/images")
 NO_BASE = "none"
+MEASURED = "found: measured, as by bitspike suggest, for the layers without batch norm"  # the source of thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def lines_about(sources: Mapping[str, str], values: Mapping[str, Any]) -> list[s
         summed = sources.get("data.downsample", "").startswith(base) and (data["downsample"] or 1) > 1
         pixels = f", pixels summed over squares of {data['downsample']}" if summed else ""
         lines.append(f"recipe {base}: {passes}{delays}{pixels} (bitspike preset show {base})")
+    if sources.get("net.theta") == MEASURED:
+        lines.append(f"net.theta is {MEASURED.removeprefix('found: ')}")
     return lines
 
 

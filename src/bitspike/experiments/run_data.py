@@ -3,14 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from bitspike.data.datasets import open_dataset
+from bitspike.data.fingerprint import fingerprint
 from bitspike.data.own_paths import shared_files
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.data_warnings import data_warnings
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.schema import Experiment
+
+
+def dataset_of(spec: Experiment, options: RunOptions) -> Dataset:
+    """Return the experiment's samples: those that were passed from Python, or those that it names."""
+    passed = options.dataset
+    if passed is None:
+        return open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
+    if spec.data.passed is None:
+        named = spec.data.name or spec.data.file
+        raise ValueError(f"data: the experiment names its samples, {named}, so that none can be passed from Python")
+    require_sound(passed, "data")
+    return replace(
+        passed,
+        edition=_edition(passed),
+        file_labels=passed.file_labels or tuple(map(str, range(passed.classes))),
+        group_names=passed.group_names or ("" if passed.train.groups is None else "groups"),
+    )
+
+
+def require_sound(dataset: Dataset, where: str) -> None:
+    """Raise unless all splits of a dataset have samples of one kind and shape, and labels of its classes."""
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"{where}: the samples must be a bitspike.data.Dataset, but are a {type(dataset).__name__}; "
+            "bitspike.data.dataset_from_torch(train, test) makes one of PyTorch's datasets"
+        )
+    first = dataset.train
+    for split, samples in _parts(dataset).items():
+        if not len(samples):
+            raise ValueError(f"{where}: {dataset.title} has no {split} samples")
+        if type(samples) is not type(first) or samples.shape != first.shape:
+            raise ValueError(
+                f"{where}: training samples of {dataset.title} are {_kind(first)}, but {split} samples {_kind(samples)}"
+            )
+        low, high = int(samples.labels.min()), int(samples.labels.max())
+        if low < 0 or high >= dataset.classes:
+            raise ValueError(
+                f"{where}: labels of {dataset.title} must be 0 to {dataset.classes - 1}, for {dataset.classes} "
+                f"classes, but those of the {split} samples go over {low}..{high}"
+            )
+
+
+def _parts(dataset: Dataset) -> dict[str, Samples]:
+    """Return the samples of a dataset by the words for their split."""
+    valid = {} if dataset.valid is None else {"validation": dataset.valid}
+    return {"training": dataset.train, "test": dataset.test, **valid}
+
+
+def _kind(samples: Samples) -> str:
+    return f"{'images' if samples.steps is None else 'sequences'} of the shape {samples.shape}"
+
+
+def _edition(dataset: Dataset) -> str:
+    """Return the edition of samples passed from Python: a checksum of their content for each split."""
+    found = {split: fingerprint(samples)[:16] for split, samples in _parts(dataset).items()}
+    return ", ".join(f"{split} {digest}" for split, digest in found.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,18 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.data.catalog import drawn_from_seed
-from bitspike.data.datasets import open_dataset
-from bitspike.experiments.assembly import (
-    RunOptions,
-    build_network,
-    check_fit,
-    identity,
-    iteration_work,
-    make_task,
-    origin,
-)
+from bitspike.experiments.assembly import RunOptions, build_network, check_fit, iteration_work, make_task
+from bitspike.experiments.comparison import identity, origin
 from bitspike.experiments.folders import locked_folder, prepare_folder, write_experiment
-from bitspike.experiments.run_data import RunData
+from bitspike.experiments.run_data import RunData, dataset_of
 from bitspike.experiments.schema import Experiment
 from bitspike.experiments.summaries import require_same_samples, summarize_run, summarize_trials
 from bitspike.train.loop import Trainer
@@ -150,11 +142,7 @@ def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | Non
     """
     spec = run.spec
     shared = None if drawn_from_seed(spec.data.name) else other
-    dataset = (
-        open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
-        if shared is None
-        else shared.dataset
-    )
+    dataset = dataset_of(spec, options) if shared is None else shared.dataset
     net = build_network(spec, dataset.shape)
     check_fit(spec, net, dataset)
     data = shared or RunData.on_device(spec, dataset, options)

@@ -12,7 +12,6 @@ from torch import Tensor
 from bitspike.analysis.baselines import Baselines
 from bitspike.analysis.classification import Classification, classify
 from bitspike.data.catalog import labels_are_times
-from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset, Samples
 from bitspike.data.toml import read_toml
 from bitspike.experiments.assembly import (
@@ -20,16 +19,15 @@ from bitspike.experiments.assembly import (
     build_network,
     iteration_work,
     make_task,
-    network_digest,
-    samples_digests,
-    samples_in_words,
-    settings_digest,
+    outputs_of,
     synapse_shapes,
 )
 from bitspike.experiments.beside import run_baselines
+from bitspike.experiments.comparison import network_digest, samples_digests, samples_in_words, settings_digest
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
+from bitspike.experiments.run_data import dataset_of
 from bitspike.experiments.schema import Experiment, read_run_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
@@ -144,7 +142,16 @@ def evaluate_run(
     run = best_trial(path)
     spec = made_with(run)
     net = load_network(run, spec, options.device)
-    data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
+    data = dataset_of(spec, options)
+    if data.shape != net.input_shape:
+        raise ValueError(
+            f"evaluate: samples of {data.title} have the shape {data.shape}, but the run's network was trained on "
+            f"{net.input_shape}; take samples like those of its training"
+        )
+    if data.classes > outputs_of(net):
+        raise ValueError(
+            f"evaluate: {data.title} has {data.classes} classes, but the run's network has {outputs_of(net)} outputs"
+        )
     parts = splits(spec, data)
     if split not in parts:
         raise ValueError(
@@ -185,7 +192,14 @@ def _scores(net: SpikingNetwork, output: LIFOutput) -> Tensor:
 def _classified(net: SpikingNetwork, task: Task, data: Dataset, samples: Samples, scores: Tensor) -> Classification:
     """Return the figures of the network's answers; only cross entropy takes its scores as logits."""
     scale = task.scale if isinstance(task, CrossEntropyTask) else None
-    return classify(scores, samples.labels, data.class_names, silence=net.readout == "spikes", scale=scale)
+    return classify(
+        scores,
+        samples.labels,
+        data.class_names,
+        silence=net.readout == "spikes",
+        scale=scale,
+        file_labels=data.file_labels,
+    )
 
 
 def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: RunOptions) -> list[str]:
@@ -202,7 +216,10 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
                 f"{words} come from the same files as the run's, but an earlier version numbered labels or drew limits "
                 "otherwise: this is not the run's accuracy; train again"
             ]
-        return [f"{words} were replaced since the run was made: this is not the accuracy on its own data"]
+        return [
+            f"{words} were changed since the run was made (values, labels or order): this is not the accuracy on its "
+            "own data"
+        ]
     return []
 
 

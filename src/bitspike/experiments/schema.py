@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from bitspike._lazy import not_installed
 from bitspike.config import (
     Config,
-    Positive,
     Problem,
     Real,
-    Truth,
     Whole,
     known_keys,
     problems_of,
@@ -29,158 +27,14 @@ from bitspike.data.config import PATHS, DataConfig
 from bitspike.data.data_tables import absolute
 from bitspike.data.toml import read_toml
 from bitspike.experiments.completion import completed, with_stand_ins
+from bitspike.experiments.net_config import NetConfig
 from bitspike.experiments.recipes import NO_BASE
 from bitspike.experiments.removed import REMOVED, without_any_removed, without_removed
 from bitspike.experiments.settings import blamed, parse_setting, place
-from bitspike.schedules import Constant, Linear, Relax, Schedule
 from bitspike.train.config import TrainConfig
 
-Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
-Decay = Annotated[Real, Field(ge=0, le=1)]
-Drop = Annotated[Real, Field(ge=0, lt=1)]
-
-
-class Rise(Config):
-    """A threshold that is annealed upwards: with `rate` or `tau` it relaxes, with `steps` it rises in a line."""
-
-    start: Above0
-    """The threshold of the first iteration."""
-    stop: Above0
-    """The threshold that training ends with; it is above `start`."""
-    rate: Annotated[Real, Field(gt=0, le=1)] | None = None
-    """The share of the way to `stop` that is gone in one iteration."""
-    tau: Above0 | None = None
-    """The iterations in which the distance to `stop` falls to 1/e; another way to say `rate`."""
-    steps: Positive | None = None
-    """The iterations in which the threshold rises in a straight line."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if sum(way is not None for way in (self.rate, self.tau, self.steps)) != 1:
-            raise ValueError("a threshold {start, stop, ...} needs one of rate, tau and steps")
-        if self.stop <= self.start:
-            raise ValueError(
-                f"stop must be > start, but they are {self.stop:g} and {self.start:g}: thresholds are annealed "
-                f"upwards; write {self.stop:g} for one that stays"
-            )
-        return self
-
-    def schedule(self) -> Schedule:
-        """Return the threshold as a function of the iteration."""
-        if self.rate is not None:
-            return Relax(self.start, self.stop, self.rate)
-        if self.tau is not None:
-            return Relax.from_tau(self.start, self.stop, self.tau)
-        return Linear(self.start, self.stop, self.steps or 1)
-
-
-Threshold = Above0 | Rise
-
-
-class Decays(Config):
-    """A range of decays: every neuron of a Dense layer gets its own, drawn uniformly; a convolution gets one."""
-
-    low: Decay
-    """The smallest decay."""
-    high: Decay
-    """The largest decay."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.low > self.high:
-            raise ValueError(f"low must be <= high, but they are {self.low:g} and {self.high:g}")
-        return self
-
-
-class NetConfig(Config):
-    """A network in the paper's notation. A list has one value for each layer of neurons."""
-
-    notation: str
-    """The layers in the paper's notation, such as `"784-300-10"` or `"16Conv5-AP2-64Conv5-AP2-1024Dense10"`.
-
-    A file without it gets Dense layers of its `hidden` widths, or a small network for its kind of data.
-    """
-    hidden: list[Positive] | None = Field(None, min_length=1)
-    """The widths of hidden Dense layers, such as `[256, 256]`, instead of `notation`: the data gives the inputs and the
-    classes. A run's experiment.toml holds the notation that it becomes.
-    """
-    binary: Truth = True
-    """Weights are -1 or +1; `false` gives the same network with float32 weights."""
-    beta: Decay | Decays | list[Decay | Decays]
-    """The share of its membrane that a neuron keeps from one time step to the next: a number, or a table `{low, high}`
-    from which a constant is drawn for each neuron of a Dense layer."""
-    slope: Above0 | list[Above0]
-    """The steepness of the surrogate gradient: a larger one is narrower around the threshold."""
-    theta: Threshold | list[Threshold]
-    """The threshold at which a neuron fires: a number, or a table `{start, stop, rate}` that is annealed."""
-    dropout: Drop | list[Drop] = 0.0
-    """The share of a Dense layer's input current dropped in training. A list has one value for each Dense layer."""
-    norm: Literal["step", "shared", "none"] = "none"
-    """Batch norm behind convolutions: `step` takes statistics of each time step, `shared` of all steps together."""
-    dense_norm: Truth = False
-    """Batch norm behind every Dense layer's synapses, the last included, with statistics of all steps together."""
-    spike_dropout: Drop | list[Drop] = 0.0
-    """The share of hidden layers' spikes dropped in training. A list has one value for each hidden layer."""
-    delays: Annotated[Whole, Field(ge=0, lt=2**16)] = 0
-    """The longest delay in time steps of a neuron's spikes on their way to the next layer; 0 means no delays.
-
-    Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
-    """
-    readout: Literal["spikes", "membrane"] = "spikes"
-    """The part that decides the class: the `spikes` of the last layer, or the `membrane` of one that never fires.
-
-    A layer that never fires has a threshold like the others, which has no effect.
-    """
-    # the names of ops/lif/surrogate.py, written out: that module needs torch, and this one loads without it
-    surrogate: Literal["fast_sigmoid", "arctan", "triangular", "sigmoid"] = "fast_sigmoid"
-    """The shape of the surrogate gradient around the threshold."""
-    surrogate_center: Literal["initial", "current"] = "initial"
-    """The threshold at which the surrogate gradient is largest: the `initial` one (the paper), or the `current` one."""
-    init: Literal["torch", "released"] = "released"
-    """The draw of the first weights: as the paper's `released` code does it, or as the `torch` layers do.
-
-    Experiments default to `released`: that code made the paper's figures. `build` defaults to `torch`, because a
-    network in your own loop should start as any layer of PyTorch does; the paper's text says so, too.
-    """
-    clip: Above0 | None = None
-    """Latent weights of a larger absolute value get no gradient."""
-    steps: Positive = 100
-    """The time steps for which a static input is shown."""
-    glances: Literal[1, 5, 9] = 1
-    """The number of places at which an image is shown, one after the other; they share `steps` equally."""
-    learn_beta: Truth = False
-    """Train `beta` as well: one value for each neuron of a Dense layer, one for each convolutional layer."""
-    recurrent: Truth = False
-    """Feed the spikes of each hidden Dense layer back into it, through weights of its own."""
-    backend: Literal["auto", "reference", "torch", "c", "triton"] = "auto"
-    """The code that runs the neurons; `auto` takes the fastest that fits. All give the same spikes."""
-    recompute: Truth = False
-    """On a GPU, keep only hidden spikes for the backward pass and compute the rest again: less memory, more time."""
-
-    @model_validator(mode="after")
-    def _one_description(self) -> Self:
-        if self.hidden is not None:
-            raise ValueError("net.hidden and net.notation both give the network's layers; give one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _whole_glances(self) -> Self:
-        if self.steps % self.glances:
-            raise ValueError(
-                f"net.steps must be a multiple of net.glances, {self.glances}, but is {self.steps}; "
-                f"{max(self.steps // self.glances, 1) * self.glances} would do, or net.glances = 1"
-            )
-        return self
-
-    def schedules(self, layers: int) -> list[Schedule]:
-        """Return one schedule for each layer of neurons; `layers` is their number."""
-        thetas = self.theta if isinstance(self.theta, list) else [self.theta] * layers
-        if len(thetas) != layers:
-            raise ValueError(
-                f"net.theta must be one threshold, or one a neuron layer, {layers} in {self.notation!r}, "
-                f"but has {len(thetas)}"
-            )
-        return [theta.schedule() if isinstance(theta, Rise) else Constant(theta) for theta in thetas]
+if TYPE_CHECKING:
+    from bitspike.data.samples import Dataset
 
 
 class Published(Config):
@@ -253,6 +107,19 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     are relative to it. An error names the file, or the setting that it comes from.
     """
     return _with_settings(_values_of(path), settings, str(path), is_file=True)
+
+
+def experiment_on(dataset: Dataset, tables: Mapping[str, Any], where: str) -> Experiment:
+    """Return the experiment on samples passed from Python, with the fields that `tables` give.
+
+    `tables` are those of an experiment file. What they leave out is completed as for a file, by the samples' kind and
+    shape. Errors name `where` they come from.
+    """
+    held = tables.get("data", {})
+    data = {"passed": dataset.name, **held} if isinstance(held, Mapping) else held
+    values = {"net": {}, "train": {}, "name": dataset.name, **tables, "data": data}
+    values = completed(values, where, Experiment, lambda key, text: f"{where}: {text}", dataset)
+    return experiment(values, where)
 
 
 def read_run_experiment(path: Path, *, drop_removed: bool = False) -> Experiment:

@@ -113,11 +113,18 @@ class SpeechNetwork:
         kept = (RunFolder(self.run).read_summary() or {}).get("class_names", [])
         self.names = [printable(str(name)) for name in kept] if isinstance(kept, list) else []
 
+    def in_its_time(self, events: Events) -> Events:
+        """Return spikes with the time of each sample from where the run's samples have it: from 0, or its first spike.
+
+        The reader of one's own files counts from the first event unless `data.time_origin` is "zero"; that of SHD
+        counts from 0.
+        """
+        data = self.spec.data
+        return events if data.file is None or data.time_origin == "zero" else from_first(events)
+
     def predict(self, heard: Heard) -> list[Prediction]:
         """Return what the network says of each recording, one at a time."""
-        # The reader of one's own files lets a sample begin at its first event, unless told; that of SHD does not.
-        as_heard = self.spec.data.file is None or self.spec.data.time_origin == "zero"
-        events = heard.events if as_heard else from_first(heard.events)
+        events = self.in_its_time(heard.events)
         frames = bin_events(events, self.binning).to(self.device)
         late = events.t >= self.binning.end_us
         precision = self.spec.train.precision
@@ -159,6 +166,6 @@ def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binni
 
 
 def _called(data: DataConfig) -> str:
-    if data.name is not None:
-        return data.name
+    if (named := data.name or data.passed) is not None:
+        return named
     return data.file.name if isinstance(data.file, Path) else " and ".join(path.name for path in data.file or ())

@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
-from bitspike.data.datasets import open_dataset
+from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import RunOptions, build_network, check_fit
 from bitspike.experiments.held_out import splits
+from bitspike.experiments.run_data import dataset_of
 from bitspike.experiments.schema import Experiment, as_values, experiment
 from bitspike.nn.neurons import LeakyReadout
+from bitspike.nn.notation import Conv, parse
 from bitspike.schedules import Relax, Schedule
 from bitspike.suggest.schedules import suggest_with_drives
 from bitspike.train.numerics import as_input, reproducible
@@ -58,15 +60,36 @@ def suggest_thresholds(spec: Experiment, options: RunOptions) -> Suggestion:
     The samples are drawn with the experiment's seed, from those that train. The schedules are for all its epochs.
     """
     with reproducible(spec.train.precision):
-        data = open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
-        net = build_network(spec, data.shape)
-        check_fit(spec, net, data)
-        train = splits(spec, data)["train"]
-        rows = calibration_rows(len(train), SAMPLES, spec.seed).sort().values
-        net.to(options.device)
-        x, _ = train.select(rows).to(options.device).batch(torch.arange(len(rows), device=options.device))
-        iterations = spec.train.epochs * -(-len(train) * spec.data.repeat // spec.train.batch)
-        found = suggest_with_drives(net, as_input(x, next(net.parameters()).dtype), iterations)
+        return _suggestion(spec, dataset_of(spec, options), options.device)
+
+
+def theta_without_norm(spec: Experiment, data: Dataset, theta: Any) -> list[Any] | None:
+    """Return the thresholds of all layers: `theta` where batch norm is in front of one, else the suggested one.
+
+    Return None where every layer that fires has batch norm, or where the notation does not fit the data.
+    """
+    try:
+        layers, _ = parse(spec.net.notation, data.shape)
+    except ValueError:
+        return None
+    normalized = [spec.net.norm != "none" if isinstance(layer, Conv) else spec.net.dense_norm for layer in layers]
+    if all(normalized[: -1 if spec.net.readout == "membrane" else None]):
+        return None
+    with reproducible(spec.train.precision):
+        found = _suggestion(spec, data, torch.device("cpu"))
+    return [theta if each else layer.theta for each, layer in zip(normalized, found.layers, strict=True)]
+
+
+def _suggestion(spec: Experiment, data: Dataset, device: torch.device) -> Suggestion:
+    """Return the suggestion for an experiment on this data."""
+    net = build_network(spec, data.shape)
+    check_fit(spec, net, data)
+    train = splits(spec, data)["train"]
+    rows = calibration_rows(len(train), SAMPLES, spec.seed).sort().values
+    net.to(device)
+    x, _ = train.select(rows).to(device).batch(torch.arange(len(rows), device=device))
+    iterations = spec.train.epochs * -(-len(train) * spec.data.repeat // spec.train.batch)
+    found = suggest_with_drives(net, as_input(x, next(net.parameters()).dtype), iterations)
     layers = []
     for (schedule, drive), block in zip(found, net.layers, strict=True):
         fires = not isinstance(block.lif, LeakyReadout)

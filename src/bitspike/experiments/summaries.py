@@ -10,7 +10,8 @@ from typing import Any
 
 from bitspike.data.catalog import drawn_from_seed, usual_edition
 from bitspike.data.samples import Dataset, Samples
-from bitspike.experiments.assembly import SAME_NUMBERS, RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import SAME_NUMBERS, differences
 from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
@@ -59,7 +60,7 @@ def summarize_run(
         "dead": dict(zip(names, result.dead, strict=True)) if result else None,
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "unanswered": result.unanswered if result else None,
-        "theta": trainer.annealing.thresholds(),
+        "theta": _thresholds(trainer),
         **_delays(trainer.net),
         "samples": {
             "train": len(trainer.samples),
@@ -87,6 +88,12 @@ def summarize_run(
     if world.first:
         trainer.folder.write_summary(summary)
     return summary
+
+
+def _thresholds(trainer: Trainer) -> dict[str, float]:
+    """Return the threshold of each layer that fires."""
+    thresholds = trainer.annealing.thresholds()
+    return {name: thresholds[name] for name in trainer.net.firing_names()}
 
 
 def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:

@@ -2,7 +2,8 @@
 
 - `building.py`: `build`; `notation.py` reads the notation, `kinds.py` is the table of neuron kinds.
 - `network.py`: the network, which runs its blocks.
-- `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py` (`thresholds.py`).
+- `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py`.
+- `neurons.py`: the kinds of neurons, on top of `lif.py` (`thresholds.py`).
 - `delay.py`: learnt delays of a layer's input. `decays.py`: decays drawn from a range.
 - `fast/`: which layers and networks run in C or Triton, and why not.
 - `access.py`: neurons of other libraries. `recording.py`: every layer's spikes. `unchanged.py`: tries without a trace.

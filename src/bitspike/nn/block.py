@@ -90,7 +90,9 @@ class Block(nn.Module):
             )
         past = None if state is None else state.past
         held = self.delay.remember(x, past)
-        out = self._receive(self.delay(x, past), state, steps, keep_membrane)
+        own = type(self.delay).forward is Delay.forward
+        delayed: Tensor = self.delay(x, past, held=held) if own else self.delay(x, past)
+        out = self._receive(delayed, state, steps, keep_membrane)
         return out._replace(state=out.state._replace(past=held))
 
     def _receive(self, x: Tensor, state: LIFState | None, steps: int | None, keep_membrane: bool) -> LIFOutput:

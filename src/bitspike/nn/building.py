@@ -51,7 +51,7 @@ def build(
     dense_norm: bool = False,
     dropout: float | Sequence[float] = 0.0,
     spike_dropout: float | Sequence[float] = 0.0,
-    delays: int = 0,
+    delays: int | Sequence[int] = 0,
     surrogate: Surrogate = "fast_sigmoid",
     surrogate_center: SurrogateCenter = "initial",
     learn_beta: bool = False,
@@ -80,9 +80,9 @@ def build(
     every neuron of Dense layers and one for each convolutional layer; `recurrent` gives Dense layers but the last
     binary recurrent weights; `adaptation` adds adaptive thresholds.
 
-    `delays` is the longest delay in steps. Each neuron that enters a synapse (before a convolution: each channel) gets
-    a delay between 0 and `delays`, which is learnt; `net.layers[i].delay.rounded()` are its whole steps. Such a network
-    takes sequences only. `spike_dropout` drops spikes of hidden layers on their way to the next layer: one share, or
+    `delays` is the longest delay in steps, or a list with one for the input of each layer (0: none there). Each neuron
+    that enters a synapse (before a convolution: each channel) gets a delay between 0 and that, which is learnt;
+    `net.layers[i].delay.rounded()` are its whole steps. Such a network takes sequences only. `spike_dropout` drops spikes of hidden layers on their way to the next layer: one share, or
     one a hidden layer. With `readout="membrane"` the last layer is a `nn.LeakyReadout`, which never fires:
     `net.scores(x)` reads its membrane.
 
@@ -113,7 +113,7 @@ def build(
     for name, value in truths:
         require_truth("build", name, value)
     require_readout(readout)
-    require_delays(delays, glances)
+    longest = longest_delays(delays, len(layers), glances)
     require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
@@ -154,7 +154,7 @@ def build(
     def before(i: int, inputs: int) -> dict[str, Any]:
         """Return what a block has before its synapse."""
         way: Backend = "reference" if backend == "reference" else "auto"
-        delay = Delay(inputs, delays, backend=way) if delays else None
+        delay = Delay(inputs, longest[i], backend=way) if longest[i] else None
         return {"delay": delay, "spike_dropout": spike_dropouts[i]}
 
     def block(i: int, layer: Layer) -> Block:
@@ -190,14 +190,19 @@ def build(
     return net
 
 
-def require_delays(delays: object, glances: int) -> None:
-    """Raise unless `delays`, the longest delay of a network in steps, is a whole number >= 0, for sequences."""
-    if isinstance(delays, bool) or not isinstance(delays, int) or delays < 0:
+def longest_delays(delays: object, count: int, glances: int) -> list[int]:
+    """Return the longest delay, in steps, of each of `count` layers' inputs; only sequences can be delayed."""
+    each = list(delays) if isinstance(delays, (list, tuple)) else [delays] * count
+    if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in each):
         raise ValueError(
-            f"build: delays must be a whole number >= 0, the longest delay in steps, but is {delays!r}; 0 means none"
+            "build: delays must be a whole number >= 0, the longest delay in steps, or a list with one a layer, but "
+            f"is {delays!r}; 0 means none"
         )
-    if delays and glances != 1:
+    if len(each) != count:
+        raise ValueError(f"build: delays must be one number or one a layer, {count}, but {len(each)} were given")
+    if any(each) and glances != 1:
         raise ValueError(f"build: delays need sequences, but glances={glances!r} is for static images; leave one out")
+    return each
 
 
 def _decays(beta: Decay | Sequence[Decay], count: int, *, learn: bool) -> list[Decay]:

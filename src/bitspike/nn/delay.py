@@ -12,17 +12,27 @@ from torch import Tensor, nn
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.ops import Backend, delay
 from bitspike.ops.available import transformed
-from bitspike.ops.checks import as_longest, as_positive
+from bitspike.ops.checks import as_longest, as_positive, hidden
+from bitspike.ops.delay.op import NARROWEST
 from bitspike.ops.lif.op import require_backend
 
 SHARPEST = 0.3  # a width in steps: nearly all of the weight is on the nearest tap
 
 
 def _as_width(layer: Delay, value: object) -> Tensor:
-    """Return the buffer `width` with a number written into it, or a tensor that takes its place."""
-    if isinstance(value, Tensor):
+    """Return the buffer `width` with a number written into it, or a tensor that takes its place.
+
+    A tensor on a GPU is not looked at, because that would wait for the device.
+    """
+    if isinstance(value, Tensor) and hidden(value):
         return value
-    return layer.width.fill_(as_positive("Delay", "width", value))  # in its place: a CUDA graph reads it there
+    number = as_positive("Delay", "width", value)
+    if number < NARROWEST:
+        raise ValueError(
+            f"Delay: width must be at least {NARROWEST:g} steps, but is {number:g}; narrower delays get no gradient, "
+            "and on a GPU rounding noise in its place; call eval() for whole steps"
+        )
+    return value if isinstance(value, Tensor) else layer.width.fill_(number)  # in its place, where CUDA graphs read it
 
 
 class Delay(Checked):
@@ -30,8 +40,8 @@ class Delay(Checked):
 
     The input is `[T, B, neurons, ...]`. The parameter `delays [neurons]` starts uniform in 0..longest. In training mode
     delays are soft: a Gaussian of the buffer `width` over whole steps, which starts at longest / 2 and which training
-    shrinks (`layer.width = 1.0`; a state dict does not hold it). Each call first clamps `delays` to 0..longest. In
-    evaluation mode delays are rounded to whole steps.
+    shrinks (`layer.width = 1.0`, at least 0.1; a state dict does not hold it). Each call first clamps `delays` to
+    0..longest. In evaluation mode delays are rounded to whole steps.
 
     Without a `past` a call starts in silence. After each call `state` holds the last `longest` steps of the input; give
     it as `past` to continue: an input in parts gives what it gives as a whole. `backend` is a way to compute, for
@@ -75,14 +85,17 @@ class Delay(Checked):
         self.register_buffer("width", start, persistent=False)
         self.state = None
 
-    def forward(self, x: Tensor, past: Tensor | None = None) -> Tensor:
-        """Return `x [T, B, neurons, ...]` delayed; `past` holds the steps before it (see `remember`)."""
+    def forward(self, x: Tensor, past: Tensor | None = None, *, held: Tensor | None = None) -> Tensor:
+        """Return `x [T, B, neurons, ...]` delayed; `past` holds the steps before it (see `remember`).
+
+        `held` is what `remember` gives for this input. Who has it already passes it, so that it is not made twice.
+        """
         self._require_input(x)
         if self.training and not transformed():  # torch.func wants nothing changed in place
             self.delays.data.clamp_(0, self.longest)  # as data: an earlier call's backward pass may still come
         delays, width = self.delays.clamp(0, self.longest), self.width if self.training else None
         out = delay(x, delays, longest=self.longest, width=width, past=past, backend=self.backend)
-        self.state = None if transformed() else self.remember(x, past).detach()
+        self.state = None if transformed() else (self.remember(x, past) if held is None else held).detach()
         return out
 
     def rounded(self) -> Tensor:

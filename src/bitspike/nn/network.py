@@ -190,6 +190,17 @@ class SpikingNetwork(SelfReporting, Checked):
         """Return the module names of the neuron layers in order: the keys of `record()` and of annealing schedules."""
         return [f"layers.{i}.lif" for i in range(len(self.layers))]
 
+    def firing_names(self) -> list[str]:
+        """Return the names of the neuron layers that fire: all, but a last one that is read by its membrane.
+
+        Examples:
+            >>> import bitspike
+            >>> bitspike.build("20-10-5", readout="membrane").firing_names()
+            ['layers.0.lif']
+        """
+        names = self.neuron_names()
+        return names if self.readout == "spikes" else names[:-1]
+
     def record(self) -> AbstractContextManager[Recording]:
         """Record inside a `with` block: each call of the network fills a dict with every layer's output, by name."""
         return record(self)

@@ -78,7 +78,7 @@ class Trainer(Stepper):
         config, progress = self.config, self.progress
         board = None
         if config.tensorboard and self.world.first:
-            board = Board(self.folder.path, progress.step, self.net.neuron_names())
+            board = Board(self.folder.path, progress.step, self.net.firing_names())
             if progress.rows and not progress.iteration:  # its point was purged, or never written
                 board.add(progress.rows[-1])
         if self.world.first:

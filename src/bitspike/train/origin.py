@@ -13,16 +13,17 @@ class Origin:
 
     `samples` are the digests of the "train" and "test" samples; `where(split)` names them and their file.
     `settings` are the digests of the whole "experiment" and of the "network" alone; `identity_before` is the identity
-    as checkpoints without `samples` know it.
+    as checkpoints without `samples` know it. `own_files` says that the identity tells the user's files apart.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     samples: Mapping[str, str] = field(default_factory=dict)
     where: Callable[[str], str] = lambda split: f"the {split} samples"
     identity_before: str = ""
+    own_files: bool = False
 
     def changed(self, saved: Any) -> str:
-        """Return the start of a sentence that names the samples unlike the saved ones; empty if there are none."""
+        """Return words that name the samples unlike the saved ones; empty if there are none."""
         known = saved if isinstance(saved, dict) else {}
         other = [self.where(split) for split, digest in self.samples.items() if known.get(split) != digest]
-        return f"{' and '.join(other)} were" if other else ""
+        return " and ".join(other)

@@ -58,9 +58,14 @@ def _require_same_run(trainer: Trainer, state: Mapping[str, Any]) -> None:
     path, origin = trainer.folder.last, trainer.origin
     saved = state.get("samples")
     if saved is not None and (changed := origin.changed(saved)):
+        if origin.own_files and state.get("identity") == trainer.identity:
+            raise ValueError(
+                f"{path} belongs to another experiment: {changed} come from the same files, but an earlier version "
+                "numbered labels or drew limits otherwise; choose another --out"
+            )
         raise ValueError(
-            f"{path} belongs to another experiment: {changed} replaced since the run began; "
-            "put the old data back, or choose another --out"
+            f"{path} belongs to another experiment: {changed} were changed since the run began (values, labels or "
+            "order); put the old data back, or choose another --out"
         )
     if state.get("identity") != (origin.identity_before if saved is None else trainer.identity):
         raise ValueError(f"{path} belongs to another experiment (settings or data); choose another --out")

@@ -91,7 +91,11 @@ class RunFolder:
 
 
 class Board:
-    """TensorBoard events of a run, one point an epoch; `step` is where a resumed run goes on."""
+    """TensorBoard events of a run, one point an epoch; `step` is where a resumed run goes on.
+
+    `layers` names the layers that fire. Rows may hold the figures of one more, a last layer that is read by its
+    membrane: it has no threshold and no spikes, and is left out.
+    """
 
     def __init__(self, folder: Path, step: int, layers: Sequence[str]) -> None:
         try:
@@ -116,7 +120,7 @@ class Board:
             if key in row:
                 self.writer.add_scalar(key.replace("_", "/"), row[key], step, now)
         for key in ("theta", "dead", "spikes"):
-            for layer, value in zip(self.layers, row[key], strict=True):
+            for layer, value in zip(self.layers, row[key], strict=False):
                 self.writer.add_scalar(f"{key}/{layer}", value, step, now)
         self.writer.flush()
 

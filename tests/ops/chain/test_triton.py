@@ -7,12 +7,11 @@ import pytest
 import torch
 
 import bitspike
-from bitspike.nn.dropout import set_dropout_key
-from bitspike.nn.fast import triton as fused
 from bitspike.nn.fast.refusal import refused_network
 from bitspike.nn.sharding import Shard
 
 pytest.importorskip("triton")
+from helpers.chains import batch, network, outputs, plainly
 from helpers.kernels import CLOSE, DEVICE, off, rand
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -63,35 +62,6 @@ CASES = {
         {"theta": [2.0, 2.0, 3.0], "slope": 0.3, "norm": "step"},
     ),
 }
-
-
-def network(notation, shape, **settings):
-    """A network with weights, norms and biases that are not at their start; the key of its dropout is set."""
-    net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(3), **settings).to(DEVICE)
-    with torch.no_grad():
-        for name, p in net.named_parameters():
-            if "norm" in name or "bias" in name:
-                p.add_(rand(*p.shape, seed=4) * 0.3)
-    set_dropout_key(net, torch.tensor(987654321987, device=DEVICE))
-    return net
-
-
-def plainly(net):
-    for layer in net.layers:
-        layer.lif.backend = "reference"
-    return net
-
-
-def batch(kind, shape, size=3, seed=5):
-    if kind == "image":
-        return rand(size, *shape, seed=seed) * 2 - 0.5
-    x = rand(7, size, *shape, seed=seed)
-    return (x * 2.3).floor().to(torch.uint8) if kind == "counts" else x * 2 - 0.7
-
-
-def outputs(net, x, *, recompute=False):
-    assert refused_network(list(net.layers), x) is None
-    return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)
 
 
 # Cases that also run with a batch of one, and with a backward pass that computes again; the others do so where tests

@@ -9,11 +9,10 @@ import torch
 
 import bitspike
 from bitspike.nn import DecayRange
-from bitspike.nn.dropout import set_dropout_key
-from bitspike.nn.fast import triton as fused
-from bitspike.nn.fast.refusal import refused_network
 
 pytest.importorskip("triton")
+from helpers import chains
+from helpers.chains import BEST, outputs, plainly
 from helpers.kernels import CLOSE, DEVICE, GPU, off, rand
 
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -21,20 +20,13 @@ pytestmark = pytest.mark.usefixtures("poisoned")
 FLIPS = 1e-3 if GPU else 0.0  # of spikes that may differ: where a membrane is within rounding of theta
 NEAR = 3 * CLOSE  # of delays: a difference of two larger sums
 
-BEST = {
-    "delays": 5,
-    "spike_dropout": 0.4,
-    "dense_norm": True,
-    "beta": [DecayRange(0.6, 0.97), DecayRange(0.6, 0.97), 0.95],
-    "surrogate": "arctan",
-    "slope": 1.5,
-    "readout": "membrane",
-}
 DENSE = "14-40-36-5"
 CASES = {
     "all of it": (DENSE, "counts", BEST),
     "delays": (DENSE, "counts", {"delays": 5, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
     "delays of one step": (DENSE, "counts", {"delays": 1, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
+    "delays behind the first layer": (DENSE, "counts", {**BEST, "delays": [0, 5, 3]}),
+    "delays of inputs": (DENSE, "counts", {**BEST, "delays": [5, 0, 0]}),
     "delays, dropout on currents": (
         DENSE,
         "counts",
@@ -57,18 +49,12 @@ CASES = {
 
 
 def network(notation, shape, **settings):
-    """A network with weights, norms and biases that are not at their start; the key of its dropout is set."""
-    net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(3), **settings).to(DEVICE)
-    with torch.no_grad():
-        for name, p in net.named_parameters():
-            if "norm" in name or "bias" in name:
-                p.add_(rand(*p.shape, seed=4) * 0.3)
-            if "delays" in name:
-                p.copy_(rand(*p.shape, seed=7) * settings["delays"])
+    """A network as in other tests of chains, with sharper delays that are drawn anew."""
+    net = chains.network(notation, shape, **settings)
     for layer in net.layers:
         if layer.delay is not None:
+            layer.delay.delays.data = rand(len(layer.delay.delays), seed=7) * layer.delay.longest
             layer.delay.width.fill_(0.8)
-    set_dropout_key(net, torch.tensor(987654321987, device=DEVICE))
     return net
 
 
@@ -80,26 +66,9 @@ def slow_on_a_gpu(test):
     return pytest.mark.slow(test) if GPU else test
 
 
-def plainly(net):
-    for layer in net.layers:
-        layer.lif.backend = "reference"
-        if layer.delay is not None:
-            layer.delay.backend = "reference"
-    return net
-
-
 def batch(kind, size=3, seed=5):
-    if kind == "image":
-        return rand(size, 14, seed=seed) * 2 - 0.5
-    if kind == "image counts":
-        return (rand(11, size, 2, 5, 5, seed=seed) * 2.3).floor().to(torch.uint8)
-    x = rand(11, size, 14, seed=seed)
-    return (x * 2.3).floor().to(torch.uint8) if kind == "counts" else x * 2 - 0.7
-
-
-def outputs(net, x, *, recompute=False):
-    assert refused_network(list(net.layers), x) is None
-    return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)
+    shape = (2, 5, 5) if kind == "image counts" else (14,)
+    return chains.batch(kind.removeprefix("image "), shape, size, steps=11, seed=seed)
 
 
 def both(case):

@@ -3,28 +3,18 @@
 import pytest
 import torch
 
-import bitspike
-from bitspike.nn import DecayRange
-from bitspike.nn.dropout import set_dropout_key
 from bitspike.nn.sharding import Shard, set_shard
 
 pytest.importorskip("triton")
 from bitspike.ops.chain.triton_scan import Neurons, Scanned, scan_backward
 from bitspike.ops.product.geometry import Grid
+from helpers import chains
+from helpers.chains import BEST
 from helpers.kernels import CLOSE, DEVICE, off, rand
 
 pytestmark = pytest.mark.usefixtures("poisoned")
 
 COST = 0.125
-BEST = {
-    "delays": 5,
-    "spike_dropout": 0.4,
-    "dense_norm": True,
-    "beta": [DecayRange(0.6, 0.97), DecayRange(0.6, 0.97), 0.95],
-    "surrogate": "arctan",
-    "slope": 1.5,
-    "readout": "membrane",
-}
 DENSE = "9-34-20-5"
 CONV = "4Conv3-AP2-8Conv3-AP2-32Dense10"
 CONVOLVED = {"theta": [0.5, 0.7, 1.5], "slope": 0.3, "beta": 0.8}
@@ -49,39 +39,25 @@ CASES = {
 }
 
 
-def network(notation, shape, kind, settings):
-    """A network with norms, biases and delays that are not at their start; the key of its dropout is set."""
-    net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(3), **settings).to(DEVICE)
-    with torch.no_grad():
-        for name, p in net.named_parameters():
-            if "norm" in name or "bias" in name:
-                p.add_(rand(*p.shape, seed=4) * 0.3)
-    set_dropout_key(net, torch.tensor(987654321987, device=DEVICE))
-    return net
+def network(case):
+    notation, shape, _, settings = CASES[case]
+    return chains.network(notation, shape, **settings)
 
 
 def fused(case, monkeypatch):
-    net = network(*CASES[case])
+    net = network(case)
     monkeypatch.setattr(net, "_fused", lambda x: net.unfused(x) is None)
     monkeypatch.setattr(net, "run", None)  # the modules' path
     return net
 
 
 def plain(case):
-    net = network(*CASES[case])
-    for layer in net.layers:
-        layer.lif.backend = "reference"
-        if layer.delay is not None:
-            layer.delay.backend = "reference"
-    return net
+    return chains.plainly(network(case))
 
 
 def batch(case, size=3):
     _, shape, kind, _ = CASES[case]
-    if kind == "image":
-        return rand(size, *shape, seed=5) * 2 - 0.5
-    x = rand(7, size, *shape, seed=5)
-    return (x * 2.3).floor().to(torch.uint8) if kind == "counts" else x * 2 - 0.7
+    return chains.batch(kind, shape, size)
 
 
 def loss(net, output):

@@ -5,6 +5,7 @@ import torch
 
 from bitspike import delay
 from bitspike.ops.delay import reference
+from bitspike.ops.delay.op import NARROWEST
 
 pytest.importorskip("triton")
 from bitspike.ops.delay import triton as delays_triton
@@ -55,6 +56,18 @@ def test_soft_delays_and_their_gradients_are_the_definition(shape, longest, widt
         assert off(delays.grad, wide_delays.grad) < NEAR
     else:
         assert not delays.grad.any()
+
+
+def test_the_narrowest_width_has_a_gradient():
+    """Below it the kernels' gradient is noise, and a plain backend has to compute it."""
+    spikes, towards = rand(50, 8, 40).lt(0.1), rand(50, 8, 40, seed=3) - 0.5
+    for width, backend in ((NARROWEST, "triton"), (NARROWEST / 2, "torch")):
+        found = []
+        for name, dtype in ((backend, torch.float32), ("reference", torch.float64)):
+            delays = (rand(40, seed=2) * 25).to(dtype).requires_grad_()
+            out = delay(spikes.to(dtype), delays, longest=25, width=width, backend=name)
+            found += torch.autograd.grad(out, delays, towards.to(dtype))
+        assert off(*found) < 2e-3
 
 
 @pytest.mark.parametrize("of_x", [True, False])
@@ -170,6 +183,8 @@ def test_the_op_runs_in_triton(width, with_past):
         (torch.zeros(3, 2, 4, dtype=torch.float64), 5, None, "float64, not float32"),
         (torch.zeros(3, 2, 4), 64, None, "delays are up to 64 steps, more than 63"),
         (torch.zeros(3, 2, 4), 5, torch.tensor(1.0, requires_grad=True), "the width requires a gradient"),
+        (torch.zeros(3, 2, 4), 5, 0.09, "the width is 0.09 steps, less than 0.1: delays would get noise"),
+        (torch.zeros(3, 2, 4), 5, torch.tensor(0.05), "the width is 0.05 steps, less than 0.1: delays would get noise"),
     ],
 )
 def test_the_op_says_what_triton_cannot_do(spikes, longest, width, reason):

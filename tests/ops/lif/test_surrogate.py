@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import LIF, AdaptiveLIF, RecurrentLIF, build, lif
-from bitspike.experiments.schema import NetConfig
+from bitspike.experiments.net_config import NetConfig
 from bitspike.nn.fast import c as fast_c
 from bitspike.ops import arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
 from bitspike.ops.chain import c as dense

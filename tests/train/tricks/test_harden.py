@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from bitspike import BinaryConv2d, BinaryLinear, binarize, build
 from bitspike.data import Images
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
 from bitspike.ops import soften

@@ -255,16 +255,8 @@ def test_the_best_weights_carry_the_statistics_they_were_judged_with(tmp_path):
     net = load_run(tmp_path / "run")
     assert [layer.lif.theta.item() for layer in net.layers] == pytest.approx([1.5, 0.5, 1.0, 0.4])  # the final ones
     before = [value.clone() for name, value in net.state_dict().items() if "running" in name]
-    samples = _training_samples(tmp_path)
+    samples = runs.training_samples(tmp_path / "run")
     recalibrate(net, samples, 20, seed=0)
     after = [value for name, value in net.state_dict().items() if "running" in name]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["accuracy"] is not None
-
-
-def _training_samples(folder):
-    from bitspike.data.datasets import open_dataset
-    from bitspike.experiments.held_out import splits
-
-    spec = read_experiment(folder / "run" / "experiment.toml")
-    return splits(spec, open_dataset(spec.data, root=None, seed=spec.seed))["train"]

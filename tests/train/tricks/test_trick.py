@@ -10,18 +10,18 @@ import torch
 from safetensors.torch import load_file
 
 from bitspike.data import Images
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import read_experiment, with_values
-from bitspike.train import iteration, tricks
+from bitspike.train import tricks
 from bitspike.train.config import TrainConfig
 from bitspike.train.learning_rates import RATES
-from bitspike.train.loop import Listener
 from bitspike.train.tasks import LOSSES
 from bitspike.train.tricks.trick import Trick
 from helpers import runs
-from helpers.graphs import ReplayStandIn, require_equal_but_for_the_graph
+from helpers.graphs import record_iterations, require_equal_but_for_the_graph
 
 judged = []  # the first weights of every network that a toy saw before an evaluation
 
@@ -93,11 +93,6 @@ def train(folder, name, *settings, **setting):
     return train_run(experiment(folder, *settings), folder / name, RunOptions(**setting))
 
 
-def interrupting(after):
-    asked = []
-    return Listener(interrupted=lambda: asked.append(None) or len(asked) > after)
-
-
 def test_every_hook_counts(tmp_path, monkeypatch):
     train(tmp_path, "plain", "train.choose=last")
     plain = runs.checkpoint(tmp_path / "plain")
@@ -118,15 +113,13 @@ def test_every_hook_counts(tmp_path, monkeypatch):
 @pytest.mark.parametrize("after", [3, 8])
 def test_a_run_with_it_stopped_and_resumed_is_the_run_never_stopped(tmp_path, toy, after):
     train(tmp_path, "whole")
-    assert train(tmp_path, "parts", listener=interrupting(after)) is None
+    assert train(tmp_path, "parts", listener=runs.interrupting(after)) is None
     assert train(tmp_path, "parts", resume=True) is not None
     runs.require_equal(tmp_path / "parts", tmp_path / "whole")
 
 
 def test_it_is_replayed_from_a_graph(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr(iteration, "planned_on", lambda device: True)
-    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
-    monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
+    record_iterations(monkeypatch)
     train(tmp_path, "plain", graph="off")
     assert train(tmp_path, "replayed")["graph"] is True
     require_equal_but_for_the_graph(tmp_path / "replayed", tmp_path / "plain")
@@ -146,7 +139,7 @@ def test_it_says_what_it_does_not_fit(tmp_path, toy):
 
 @pytest.mark.parametrize("kind", ["missing", "none of its tensors", "another shape", "not a table"])
 def test_a_checkpoint_whose_state_does_not_fit_is_one_line(tmp_path, toy, kind):
-    assert train(tmp_path, "run", listener=interrupting(2)) is None
+    assert train(tmp_path, "run", listener=runs.interrupting(2)) is None
     state = runs.checkpoint(tmp_path / "run")
     sums = state["tricks"]["toy"]
     if kind == "missing":

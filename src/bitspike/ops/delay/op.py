@@ -16,6 +16,10 @@ from bitspike.ops.delay import reference
 from bitspike.ops.delay import torch as delay_torch
 from bitspike.ops.lif.op import Backend, require_backend
 
+# A width in steps. Triton's gradient of delays is a difference of two sums. With delays up to 25 its error is 3e-4 of
+# the whole gradient at this width, a third of it at half of this width, and far more than all of it below.
+NARROWEST = 0.1
+
 
 def delay(
     spikes: Tensor,
@@ -38,7 +42,8 @@ def delay(
     these weights. Delays then get a gradient, and are learnt while the width shrinks.
 
     On a GPU delays are not checked, because that would wait for the device: there they are clamped to 0..longest.
-    Give `longest` there, for the same reason.
+    Give `longest` there, for the same reason. A `width` below 0.1 runs in PyTorch operations, because the fused kernels
+    would give rounding noise as the gradient of delays; of a tensor on a GPU this is not checked.
 
     Examples:
         >>> import torch
@@ -104,6 +109,8 @@ def _no_triton(spikes: Tensor, longest: int, width: float | Tensor | None) -> st
         return f"the spikes are {spikes.dtype}, not float32, or empty"
     if isinstance(width, Tensor) and width.requires_grad:
         return "the width requires a gradient"
+    if width is not None and not (isinstance(width, Tensor) and checks.hidden(width)) and width < NARROWEST:
+        return f"the width is {float(width):g} steps, less than {NARROWEST:g}: delays would get noise as their gradient"
     if len(spikes) > 65535:
         return f"there are {len(spikes)} steps, more than 65535"
     from bitspike.ops.delay.triton import LONGEST

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from bitspike.ops.buffers import float32, pool
 from bitspike.ops.first_order import first_order
-from bitspike.ops.lif.op import LIFOutput, LIFState, Scan
+from bitspike.ops.lif.scan import Scan
+from bitspike.ops.lif.state import LIFOutput, LIFState
 from bitspike.ops.lif.surrogate import CODES, Surrogate
 from bitspike.ops.native import library
 from bitspike.ops.native.library import NUMBER, POINTER, address, declare, kernels

@@ -7,7 +7,8 @@ from itertools import repeat
 import torch
 from torch import Tensor
 
-from bitspike.ops.lif.op import LIFOutput, LIFState, Scan
+from bitspike.ops.lif.scan import Scan
+from bitspike.ops.lif.state import LIFOutput, LIFState
 from bitspike.ops.lif.surrogate import spike
 
 

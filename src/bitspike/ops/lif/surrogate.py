@@ -65,8 +65,8 @@ def sigmoid_grad(u: Tensor, center: Tensor | float, slope: float) -> Tensor:
 
 
 # Every backend has these, and all are 1 at the center. A new one is a function here with its entry and its name in
-# `Surrogate` and in `net.surrogate` of experiments/schema.py, a case in kernels_surrogate.py, and one in scan.h, whose
-# numbers are the places in this table; tests/ops/lif/test_surrogate.py compares them all.
+# `Surrogate` and in `net.surrogate` of experiments/net_config.py, a case in kernels_surrogate.py, and one in scan.h,
+# whose numbers are the places in this table; tests/ops/lif/test_surrogate.py compares them all.
 GRADS: dict[Surrogate, Callable[[Tensor, Tensor | float, float], Tensor]] = {
     "fast_sigmoid": fast_sigmoid_grad,
     "arctan": arctan_grad,

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from bitspike.ops.available import OLDEST
 from bitspike.ops.first_order import first_order
-from bitspike.ops.lif.op import LIFOutput, LIFState, Scan
+from bitspike.ops.lif.scan import Scan
+from bitspike.ops.lif.state import LIFOutput, LIFState
 from bitspike.ops.lif.surrogate import Surrogate
 from bitspike.ops.saved import saved_tensors
 

@@ -7,7 +7,8 @@ import typer
 
 from bitspike.cli import app
 from bitspike.cli.reproduce_table import table_command
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.presets import VARIANTS, preset, preset_names
 from bitspike.experiments.reproduce.catalog import TABLES
 from bitspike.experiments.reproduce.static.table import STATIC

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from bitspike.experiments.reproduce.tables.table import Ablation
 
 if TYPE_CHECKING:
-    from bitspike.experiments.schema import Experiment, Threshold
+    from bitspike.experiments.net_config import Threshold
+    from bitspike.experiments.schema import Experiment
 
 
 def _thresholds(end: Literal["start", "stop"]) -> Callable[[Experiment], list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bitspike.experiments.assembly import FREE, differences
+from bitspike.experiments.comparison import FREE, differences
 from bitspike.experiments.reproduce.tables.results import Key, Result
 from bitspike.experiments.reproduce.tables.table import BASE, PaperTable
 from bitspike.experiments.schema import with_values

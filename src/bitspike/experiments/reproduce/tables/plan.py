@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bitspike.experiments.assembly import differences
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.presets import preset
 from bitspike.experiments.reproduce.tables.table import BASE, VARIANTS, PaperTable, Protocol
 from bitspike.experiments.schema import Experiment, with_values

@@ -9,7 +9,8 @@ from pathlib import Path
 from bitspike.anneal import ThresholdAnnealing
 from bitspike.data.datasets import open_dataset
 from bitspike.data.samples import Dataset
-from bitspike.experiments.assembly import RunOptions, build_network, make_task, settings_digest
+from bitspike.experiments.assembly import RunOptions, build_network, make_task
+from bitspike.experiments.comparison import settings_digest
 from bitspike.experiments.reproduce.tables.results import Result, Trial
 from bitspike.experiments.schema import Experiment
 from bitspike.files import write_text

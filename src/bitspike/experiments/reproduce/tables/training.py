@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bitspike.experiments.assembly import RunOptions, differences
+from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import differences
 from bitspike.experiments.reproduce.tables.plan import Cell
 from bitspike.experiments.reproduce.tables.report import write_report
 from bitspike.experiments.reproduce.tables.results import read_results

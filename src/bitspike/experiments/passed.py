@@ -1,0 +1,163 @@
+"""Training and evaluation in Python, on samples that are passed from there: no file names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bitspike.data.mistakes import findings
+from bitspike.data.profiles import profile
+from bitspike.data.samples import Dataset
+from bitspike.experiments.assembly import RunOptions, pick_device
+from bitspike.experiments.curves import draw_curves
+from bitspike.experiments.data_warnings import FINDINGS
+from bitspike.experiments.held_out import Split, splits
+from bitspike.experiments.recipes import lines_about
+from bitspike.experiments.run_data import require_sound
+from bitspike.experiments.runs import Summary, train_run, train_trials
+from bitspike.experiments.saved import Evaluated, evaluate_run
+from bitspike.experiments.schema import Experiment, as_values, experiment_on
+from bitspike.nn import SpikingNetwork
+from bitspike.train.progress import Listener
+from bitspike.train.run_folder import Row
+from bitspike.train.world import World
+
+Say = Callable[[str], object]
+
+
+def train_on(
+    dataset: Dataset,
+    out: str | Path,
+    *,
+    net: Mapping[str, Any] | None = None,
+    train: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+    base: str | None = None,
+    seed: int = 0,
+    trials: int | None = None,
+    device: str | torch.device = "auto",
+    resume: bool = False,
+    say: Say | None = print,
+) -> Summary:
+    """Train a network on a dataset, as `bitspike train` does, and return what the run's summary.json holds.
+
+    The folder `out` then has the files of a run, and `bitspike.load_run(out)` gives the network. `net`, `train` and
+    `data` are the tables of an experiment file, such as `net={"hidden": [64]}` and `train={"epochs": 5}`. What they
+    leave out comes from `base`, by default the recipe for the kind of samples: `"base/sequences"` or `"base/images"`.
+    `trials` trains so many times, with seeds `seed`, `seed + 1` and so on. `resume` goes on with the run in `out`; the
+    samples must be the same. `say` is called with lines about the progress; None for silence.
+
+    Examples:
+        >>> import tempfile
+        >>> import torch
+        >>> import bitspike
+        >>> labels = torch.arange(40) % 2
+        >>> frames = (torch.rand(40, 20, 6) < 0.1 + 0.3 * labels.view(-1, 1, 1)).int()  # class 1 has more spikes
+        >>> data = bitspike.data.dataset_from_torch(list(zip(frames, labels)), name="rates")
+        >>> quick = {"net": {"hidden": [8]}, "train": {"epochs": 1}, "data": {"repeat": 1}}
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     summary = bitspike.train_on(data, out, **quick, say=None)
+        ...     net = bitspike.load_run(out)
+        >>> summary["samples"]
+        {'train': 28, 'valid': 4, 'test': 8}
+        >>> net.notation
+        '6-8-2'
+    """
+    require_sound(dataset, "train_on")
+    say = say if say is not None and World.rank_here() == 0 else _silent
+    tables = {"net": net, "train": train, "data": data, "base": base}
+    given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
+    spec = experiment_on(dataset, {**given, "seed": seed}, "train_on")
+    options = RunOptions(
+        device=pick_device(str(device)),
+        resume=resume,
+        command="bitspike.train_on",
+        dataset=dataset,
+        listener=_listener(say),
+        started=_started(say),
+    )
+    out = Path(out)
+    done = train_run(spec, out, options) if trials is None else train_trials(spec, out, trials, options)
+    if done is None:
+        raise RuntimeError("train_on: the training was interrupted; resume=True goes on with it")
+    if World.rank_here() == 0:
+        _draw_curves(out, say)
+    return done
+
+
+def evaluate_on(
+    dataset: Dataset,
+    run: str | Path,
+    *,
+    split: Split = "test",
+    device: str | torch.device = "auto",
+    baselines: bool = False,
+) -> Evaluated:
+    """Evaluate the best network of a run on a split of the dataset that it was trained on.
+
+    `result.accuracy` is the accuracy; `classification` has the figures of each class, and `baselines` those of simple
+    classifiers, if they are asked for. `warnings` say if the samples are not those of the run.
+
+    Examples:
+        >>> import tempfile
+        >>> import torch
+        >>> import bitspike
+        >>> labels = torch.arange(40) % 2
+        >>> frames = (torch.rand(40, 20, 6) < 0.1 + 0.3 * labels.view(-1, 1, 1)).int()
+        >>> data = bitspike.data.dataset_from_torch(list(zip(frames, labels)), name="rates")
+        >>> quick = {"net": {"hidden": [8]}, "train": {"epochs": 1}, "data": {"repeat": 1}}
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     summary = bitspike.train_on(data, out, **quick, say=None)
+        ...     done = bitspike.evaluate_on(data, out)
+        >>> done.result.accuracy == summary["accuracy"], done.warnings
+        (True, [])
+    """
+    require_sound(dataset, "evaluate_on")
+    return evaluate_run(
+        Path(run), split, RunOptions(device=pick_device(str(device)), dataset=dataset), baselines=baselines
+    )
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
+
+
+def _draw_curves(out: Path, say: Say) -> None:
+    """Draw curves.png where matplotlib is installed; the run is complete, whether that works or not."""
+    try:
+        draw_curves(out)
+    except (OSError, ImportError) as error:
+        say(f"warning: curves.png was not drawn: {error}")
+
+
+def _listener(say: Say) -> Listener:
+    """Return a listener that says one line for each epoch, and each warning."""
+
+    def epoch_ends(row: Row) -> None:
+        on = "test" if "test_accuracy" in row else "valid"
+        shares = f"train {row['train_accuracy']:.2%}  {on} {row[f'{on}_accuracy']:.2%}"
+        say(f"epoch {row['epoch']:>3}  {shares}  loss {row[f'{on}_loss']:.4g}")
+
+    return Listener(epoch_ends=epoch_ends, warning=lambda message: say(f"warning: {message}"), note=say)
+
+
+def _started(say: Say) -> Callable[[Experiment, Dataset, SpikingNetwork, Path], object]:
+    """Return a function that says what is trained, and what looks like a mistake in the samples."""
+
+    def lines(spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> Iterator[str]:
+        kind = "1-bit" if spec.net.binary else "float32"
+        yield f"{spec.name}: {net.notation}, {kind} weights, seed {spec.seed} -> {out}"
+        yield from lines_about(spec.sources, as_values(spec))
+        parts = {str(split): samples for split, samples in splits(spec, data).items()}
+        for finding in findings(profile(data, parts)):
+            if finding.cause not in FINDINGS:  # the others are warnings of the run
+                yield f"warning: {finding}"
+
+    def started(spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
+        for line in lines(spec, data, net, out):
+            say(line)
+
+    return started
