@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bitspike.analysis.data_figure import MOST_SAMPLES, DataFigure, SamplePanel, draw_data
+from bitspike.analysis.data_figure import MOST_SAMPLES, DataFigure, SamplePanel, _short, draw_data
 
 
 def figure(shape, samples=4, steps=12, classes=3, step_ms=5.0, splits=("train", "valid", "test")):
@@ -59,3 +59,11 @@ def test_silent_samples_are_drawn(tmp_path):
         "Silent", silent, False, ["a"], {"train": [1]}, {"train": torch.zeros(12)}, {"train": torch.zeros(2, 4, 4)}
     )
     assert draw_data(empty, tmp_path / "silent.png").is_file()
+
+
+def test_long_names_keep_their_end():
+    assert _short("left arm", 12) == "left arm"
+    assert _short("left arm up and down", 12) == "left ...down"
+    assert _short("left arm up and back", 12) == "left ...back"
+    assert len(_short("x" * 40, 13)) == 13
+    assert _short("5 $", 12) == r"5 \$"

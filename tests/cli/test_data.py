@@ -71,4 +71,5 @@ def test_data_info_names_the_speakers(here, cli, tmp_path):
     told = json.loads(cli("data", "info", "shd", "--json")[1])
     assert told["train"]["speakers"] == [0, 1, 2, 6]
     assert told["test"]["speakers"] == [0, 4]
+    assert "shared groups" not in [each["cause"] for each in told["warnings"]]  # these splits are published
     assert "speakers [0, 1, 2, 6]" in cli("data", "info", "shd")[1]

@@ -206,3 +206,18 @@ def test_persons_in_two_files_and_a_file_of_one_class_are_told(own, cli):
     found = json.loads(cli("data", "info", "mine.toml", "--set", "test_file=test.npz", "--json")[1])["warnings"]
     assert [(each["cause"], each["where"]) for each in found] == [("one class", "test"), ("shared groups", "test")]
     assert found[1]["evidence"].startswith("groups 3 are among the ")
+
+
+def test_samples_that_begin_late_are_told(own, cli):
+    assert "begins at step" not in cli("data", "info", "mine.toml")[1]
+    t = np.load(own / "mine.npz")["t"] + 20_000
+    np.savez(own / "mine.npz", **{**np.load(own / "mine.npz"), "t": t})
+    toml = own / "mine.toml"
+    toml.write_text('[data]\nfile = "mine.npz"\ntime_unit = "us"\ntime_origin = "zero"\n')  # bins are found
+    _, out, _ = cli("data", "info", "mine.toml")
+    assert "begins at step" in out
+    told = json.loads(cli("data", "info", "mine.toml", "--json")[1])
+    assert told["train"]["events"]["first_step"]["low"] >= told["train"]["steps"] // 2
+    assert [each["cause"] for each in told["warnings"]] == ["late beginning"]
+    assert 'set data.time_origin = "first"' in told["warnings"][0]["remedy"]
+    assert json.loads(cli("data", "info", "mine.toml", "--set", "time_origin=first", "--json")[1])["warnings"] == []

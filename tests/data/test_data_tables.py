@@ -49,6 +49,11 @@ def test_names(name, expected):
         ("data = 5\n", {}, r"has no table \[data\]"),
         ("[data]\nname = ", {}, r"mine\.toml is not valid TOML"),
         (
+            "[data] name = 'shd'",
+            {},
+            r"mine\.toml is not valid TOML: .*; \[data\] needs a line of its own, with the fields",
+        ),
+        (
             "[data]\nfile = 'x.npz'\nbin = 5\n",
             {},
             r"mine\.toml: \[data\]: no field is named 'bin'; did you mean 'bin_ms'",

@@ -58,6 +58,17 @@ def test_an_unclear_kind_says_what_is_there_and_what_is_needed(write, arrays):
     refused(kind_of, path, f"holds {', '.join(sorted(arrays))}, but must hold .*images: .*events: .*spikes: ")
 
 
+def test_arrays_in_groups_are_not_found(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["train/labels"], file["test/labels"] = [1], [1]
+    refused(
+        kind_of,
+        path,
+        r"its arrays must be on the first level, but are in groups \(test, train\); write a file for each$",
+    )
+
+
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
@@ -116,7 +127,7 @@ def test_images_are_bytes_or_floats(write, shape):
         (np.full((2, 3, 3), -0.1), [0, 1], "images must be in"),
         (np.zeros((2, 3, 3)), [0, 1, 2], "images must be as many as labels, 3, but there are 2"),
         (np.zeros((2, 3, 3)), [0, -1], r"labels must be whole numbers in 0\.\..*range over -1\.\.0"),
-        (np.zeros((2, 3, 3)), [0, 0.5], "labels must be whole numbers, but some are fractions"),
+        (np.zeros((2, 3, 3)), [0, 0.5], r"labels must be whole numbers, but some are fractions \(the first is 0\.5\)$"),
         (np.zeros((2, 3, 3)), [0, np.nan], r"labels must be numbers, but 1 of 2 are NaN .*the first at \[1\]"),
         (
             np.zeros((2, 28, 28, 3)),
@@ -125,7 +136,9 @@ def test_images_are_bytes_or_floats(write, shape):
         ),
         (np.zeros((2, 24, 28, 4)), [0, 1], r"looks like \[N, H, W, C\]; write images\.transpose\(0, 3, 1, 2\)"),
         (np.zeros((2, 28, 28, 1), np.uint8), [0, 1], r"looks like \[N, H, W, C\]"),
-        (np.zeros((2, 3, 3)), [[0], [1]], "labels must have one dimension"),
+        (np.zeros((2, 3, 3)), [[0], [1]], r"labels must have one dimension, but has the shape \[2, 1\]$"),
+        (np.zeros((2, 3, 3)), [[0, 1], [1, 0]], r"the shape \[2, 2\]; write labels\.argmax\(1\) if each row marks its"),
+        (np.zeros((2, 3, 3)), [-1, 1], r"labels must be whole numbers in 0\.\.2147483647, .* -1\.\.1; count from 0$"),
         (np.zeros((0, 3, 3)), [], "labels is empty"),
         (np.zeros((2, 3, 3)), np.array([1j, 2j]), "labels must be whole numbers or text, but is complex128"),
         (np.zeros((2, 3, 3)), np.array([b"a", b""]), "printable characters, but that of sample 1 is ''"),
@@ -273,11 +286,17 @@ GOOD = event_arrays(samples=3, events_each=4)
         ({"t_us": np.full(8, 2**62)}, "t_us must be numbers within"),
         ({"t_us": np.full(8, 2**64 - 1, np.uint64)}, "t_us must be numbers within"),
         ({"t_us": np.ones(8, bool)}, "t_us must be numbers, but is bool"),
-        ({"t_us": np.zeros((8, 1))}, "t_us must have one dimension"),
-        ({"offsets": [0, 4, 8]}, "offsets must have one more than the 3 labels, but has 3"),
+        (
+            {"t_us": np.zeros((8, 1))},
+            r"t_us must have one dimension, .*; write t_us\.ravel\(\), and in offsets where each",
+        ),
+        (
+            {"offsets": [0, 4, 8]},
+            "offsets must have one more than the 3 labels, but has 3; .* the last is the number of events, 8$",
+        ),
         ({"offsets": [0, 4, 8, 9]}, "offsets must rise from 0 to the number of events, 8, but go from 0 to 9"),
         ({"offsets": [1, 4, 8, 8]}, "offsets must rise from 0"),
-        ({"offsets": [0, 6, 4, 8]}, "go from 0 to 8 and fall in between"),
+        ({"offsets": [0, 6, 4, 8]}, r"go from 0 to 8 and fall in between \(offsets\[2\]\)$"),
         ({"offsets": [0, -4, 8, 8]}, "offsets must be whole numbers"),
         ({"offsets": [0.0, 0.5, 8, 8]}, "offsets must be whole numbers"),
         ({"labels": [0, 1]}, "offsets must have one more than the 2 labels"),

@@ -81,10 +81,24 @@ def test_few_steps_may_hold_all_events_in_the_first():
     assert [each.cause for each in found(binned(enough), binned(enough, seed=1))] == ["time too short"]
 
 
+def test_one_step_has_no_time():
+    one = Binning(100_000, 1)
+    cause, where, line = only(binned(one), binned(one, seed=1))
+    assert (cause, where) == ("one step", "train")
+    assert line == (
+        "a sample is one time step of 100 ms, so that nothing is left of its time; lower data.bin_ms (to 0.2 for 100 "
+        "steps), or raise data.steps"
+    )
+    dense = torch.ones(4, 1, 10)
+    assert "one step" not in [each.cause for each in found(frames_from_dense(dense, torch.arange(4)))]
+
+
 def test_a_unit_of_time_that_is_too_large():
     cause, where, line = only(*(binned(seed=seed, lasting_us=2_000_000) for seed in (0, 1)))
     assert (cause, where) == ("time too long", "train")
     assert line.startswith("98.")
+    days = [binned(seed=seed, lasting_us=10**12, events=2000) for seed in (0, 1)]
+    assert only(*days)[2].endswith("the 20 bins of 1 ms last 20 ms); check data.time_unit")  # no bin would fit
     assert line.endswith(
         "of the training events come after the last bin (the median sample lasts 1,994 ms, the 20 bins of 1 ms last "
         "20 ms); check data.time_unit; if it is right, data.bin_ms = 100 would fit"
@@ -107,12 +121,16 @@ def test_a_duration_that_was_asked_for_is_no_mistake():
 
 def test_a_duration_that_leaves_most_events_out_is_named():
     cut = Binning(1000, 20, duration_us=9_000)
-    unused, late = found(binned(cut), binned(cut, seed=1))
-    assert (late.cause, late.where) == ("time too long", "train")
-    assert late.evidence.startswith("data.duration_ms = 9 leaves out 5")
-    assert late.remedy == "check data.time_unit; if it is right, raise data.duration_ms to 20"
-    assert unused.cause == "unused steps"
-    assert unused.remedy == "set data.steps to about 9, or raise data.duration_ms, which is 9"
+    cause, where, line = only(binned(cut), binned(cut, seed=1))
+    assert (cause, where) == ("time too long", "train")
+    assert line.startswith("data.duration_ms = 9 leaves out 5")
+    assert line.endswith("; check data.time_unit; if it is right, raise data.duration_ms to 20")
+    fitting = Binning(450, 20, duration_us=9_000)  # as bins do that were found
+    assert str(found(binned(fitting), binned(fitting, seed=1))[0]) == line
+    half = Binning(1000, 40, duration_us=12_000)
+    cause, _, line = only(binned(half), binned(half, seed=1))
+    assert cause == "unused steps"
+    assert line.endswith("; set data.steps to about 12, or raise data.duration_ms, which is 12")
     other = found(binned(Binning(1000, 20, duration_us=19_000)), binned(Binning(1000, 20, duration_us=15_000), seed=1))
     assert [each.remedy.rpartition("or ")[2] for each in other] == ["raise data.duration_ms, which is 15"]
 
@@ -186,6 +204,19 @@ def test_a_test_file_that_loses_what_the_training_file_does_not():
     assert "other losses" not in [each.cause for each in both]
 
 
+def test_a_test_file_in_another_unit_of_time():
+    cause, where, line = only(binned(), binned(seed=1, lasting_us=2_000))
+    assert (cause, where) == ("other durations", "test")
+    assert line == (
+        "the median test sample lasts 1.99 ms, the median training sample 19.9 ms; is the unit of time the same in "
+        "both files?"
+    )
+    assert found(binned(), binned(seed=1, lasting_us=2_300)) == []
+    wide = Binning(1000, 210)
+    longer = found(binned(wide, lasting_us=20_000), binned(wide, seed=1, lasting_us=209_000))
+    assert "other durations" in [each.cause for each in longer]
+
+
 def test_events_before_time_0():
     t = recordings().t
     assert found(binned(t=np.where(np.arange(len(t)) < 79, -5, t))) == []  # below 1 % of 8,000
@@ -244,6 +275,12 @@ def test_dead_channels():
     assert (cause, where) == ("dead channels", "train")
     assert line.startswith(
         "1 of 10 channels (10.0%) have no event in any training sample (1 of them have events in the test samples)"
+    )
+    assert line.endswith("; are all files of one sensor? A network learns nothing about them")
+    both = [recordings(seed) for seed in (0, 1)]
+    assert only(*(binned(x=np.where(each.x == 0, 1, each.x), t=each.t) for each in both))[2].endswith(
+        "no event in any training sample; is data.sensor too large, or the order of x and y wrong? A network learns "
+        "nothing about them"
     )
     fewer = recordings(units=11).x
     fewer = np.where(fewer == 0, 1, fewer)  # 1 of 11: below 10 %
@@ -333,6 +370,32 @@ def test_a_split_of_one_class():
     assert [(each.cause, each.where) for each in causes] == [("one class", "train")]
     causes = found(binned(labels=two), binned(seed=1, labels=two), valid=binned(seed=2, labels=one))
     assert [(each.cause, each.where) for each in causes] == [("missing classes", "valid")]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "small", "expected"),
+    [
+        ("jump", "jmup", 3, True),  # two letters in the wrong order
+        ("jump", "jumpp", 3, True),  # one too many
+        ("jump", "jmp", 3, False),  # as short as names that may well differ in one letter
+        ("jumps", "jmps", 3, True),  # one is missing
+        ("jump", "jumq", 3, True),
+        ("jump", "jumq", 4, False),  # 37 samples are not ten times as many
+        ("jump", "Jump ", 19, True),
+        ("jump", "punch", 3, False),
+        ("jump", "jupm!", 3, False),
+        ("take 1", "take 2", 3, False),
+    ],
+)
+def test_names_that_differ_by_a_typing_error(name, other, small, expected):
+    labels = torch.tensor([0] * (40 - small) + [1] * small)
+    train, test = binned(), binned(seed=1)
+    parts = [replace(each, labels=labels) for each in (train, test)]
+    causes = found(*parts, class_names=(name, other))
+    assert ("similar names" in [each.cause for each in causes]) == expected
+    if expected:
+        line = f"class {other!r} has {2 * small} samples, class {name!r} {80 - 2 * small}; are they one class"
+        assert str(causes[0]).startswith(line)
 
 
 def test_groups_in_two_splits():

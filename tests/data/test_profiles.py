@@ -35,6 +35,8 @@ def test_events_are_those_of_the_dense_samples(seed, samples, steps, block):
     assert torch.allclose(shown.by_channel, values.double().sum((0, 1)) / samples)
     assert shown.per_sample == Spread.of(flat.sum((1, 2)))
     assert shown.steps_used == Spread.of((flat.sum(2) > 0).sum(1))
+    first = [int(each.nonzero()[0]) for each in flat.sum(2) if each.any()]
+    assert shown.begins == Spread.of(torch.tensor(first or [0]))
     assert shown.empty == int((flat.sum((1, 2)) == 0).sum())
     assert shown.largest_count == int(values.max())
     assert shown.silent_channels == float((values.sum((0, 1)) == 0).double().mean())

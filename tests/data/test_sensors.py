@@ -73,3 +73,8 @@ def test_coordinates_that_count_from_1_are_told():
         sensor_size(PATH, {"x": np.arange(1, 7)}, np.array([0, 6]), (6,))
     with pytest.raises(ValueError, match=r"in sample 0\)$"):
         sensor_size(PATH, {"x": np.arange(0, 7)}, np.array([0, 7]), (6,))
+
+
+def test_x_in_place_of_y_is_told():
+    with pytest.raises(ValueError, match=r"the largest x is 127 \(.*\); are x and y in the wrong order\?$"):
+        sensor_size(PATH, camera(), OFFSETS, (128, 100))

@@ -294,3 +294,21 @@ def test_weights_change_the_loss_of_a_run_and_its_evaluation_alike(workplace, cl
         evaluated = json.loads(cli("evaluate", out, "--json", "--device", "cpu")[1])
         assert evaluated["loss"] == pytest.approx(losses[weights])
     assert losses["none"] != losses["balanced"]
+
+
+def test_a_channel_may_be_silent_in_one_of_the_files(workplace):
+    for name, x in (("a", [0, 1, 2, 0, 1, 2]), ("b", [0, 1, 9, 0, 1, 2]), ("c", [0, 1, 4, 0, 1, 2])):
+        events = {"t_us": np.arange(6), "offsets": np.array([0, 3, 6]), "labels": np.array([0, 1])}
+        write_npz(workplace / f"{name}.npz", **events, x=np.array(x))
+    table = 'file = "a.npz"\ntest_file = "b.npz"\nvalidation_file = "c.npz"\nbin_ms = 1.0\nsteps = 2\n'
+    data = opened(workplace, table)
+    assert data.train.shape == data.test.shape == data.valid.shape == (10,)
+    assert data.test[0][0].nonzero().tolist() == [[0, 0], [0, 1], [0, 9]]
+    assert opened(workplace, table).shape == (10,)  # from the cache
+    halves = opened(workplace, f"{table}downsample = 2\n")
+    assert halves.train.shape == halves.test.shape == (5,)
+    write_npz(workplace / "b.npz", **events, x=np.arange(6), y=np.arange(6))
+    with pytest.raises(
+        ValueError, match=r"shape \(3,\), but those of b.npz \(1, 6, 6\); all files must hold samples of"
+    ):
+        opened(workplace, table)

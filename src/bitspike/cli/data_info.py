@@ -63,6 +63,8 @@ def info(
     splits, refused = _splits(config, training, data) if is_toml(name) else (_given(data), [])
     shown = profile(data, splits, class_weights=training.class_weights != "none")
     found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
+    if config.file is None:  # the splits of a published set are as they are
+        found = [finding for finding in found if finding.cause != "shared groups"]
     if out is not None:
         _draw(data, splits, shown, out)
     beside = _baselines(splits) if baselines else None
@@ -218,6 +220,7 @@ def _as_json(shown: Profile, split: str, samples: Samples) -> dict[str, Any]:
             "a_channel": asdict(events.per_channel),
             "channels_without_events": events.silent_channels,
             "busiest_channel": {"channel": channel, "share": share},
+            "first_step": asdict(events.begins),
             "steps_used": asdict(events.steps_used),
             "steps_until_95_percent": events.over_at,
             "lost": None if events.lost is None else dict(events.lost),

@@ -84,6 +84,7 @@ _ROWS: tuple[tuple[str, Callable[[SplitProfile], str]], ...] = (
     ("silent channels", _of_events(lambda events: f"{events.silent_channels:.1%}")),
     ("busiest channel", _of_events(lambda events: f"{events.busiest[1]:.1%}")),
     ("largest count", _of_events(lambda events: f"{events.largest_count}")),
+    ("begins at step", _of_events(lambda events: _spread(events.begins) if events.begins.high else "")),
     ("steps with events", _of_events(lambda events: _spread(events.steps_used))),
     ("95 % come by step", _of_events(lambda events: f"{events.over_at:,}")),
     ("duration, ms", _of_events(lambda events: _spread(events.duration_ms))),

@@ -38,10 +38,14 @@ def whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> N
         raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
     require_finite(path, name, values)
     if values.dtype.kind == "f" and not np.array_equal(values, np.rint(values)):
-        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions")
+        first = values[values != np.rint(values)][0]
+        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions (the first is {first:g})")
     least, most = (values.min().item(), values.max().item()) if values.size else (low, high)
     if not (least >= low and most <= high):
-        raise ValueError(f"{path}: {name} must be whole numbers in {low}..{high}, but range over {least}..{most}")
+        remedy = "; count from 0" if least < low == 0 else ""
+        raise ValueError(
+            f"{path}: {name} must be whole numbers in {low}..{high}, but range over {least}..{most}{remedy}"
+        )
     if values.dtype.kind == "f":
         return values.astype(np.int64)
     return values.astype(np.uint8) if values.dtype.kind == "b" else values.astype(values.dtype.newbyteorder("="))
@@ -49,8 +53,14 @@ def whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> N
 
 def require_flat(path: Path | str, name: str, values: NDArray[Any]) -> None:
     """Raise unless the array has one dimension."""
-    if values.ndim != 1:
-        raise ValueError(f"{path}: {name} must have one dimension, but has the shape {list(values.shape)}")
+    if values.ndim == 1:
+        return
+    remedy = ""
+    if name == "labels" and values.ndim == 2 and values.shape[1] > 1:
+        remedy = "; write labels.argmax(1) if each row marks its class"
+    elif name in ("t", "t_us", "x", "y", "p") and values.ndim == 2:
+        remedy = f"; write {name}.ravel(), and in offsets where each sample begins"
+    raise ValueError(f"{path}: {name} must have one dimension, but has the shape {list(values.shape)}{remedy}")
 
 
 def require_length(path: Path, name: str, length: int, required: int, *, of: str = "labels") -> None:

@@ -108,7 +108,9 @@ def bin_events(
     chosen = np.array(events.labels[rows.start : rows.stop], dtype=np.int64)
     index, count, lengths, labels = (torch.from_numpy(column) for column in (*columns, chosen))
     table = np.concatenate([np.empty((len(COLUMNS), 0), np.int64), *(part.table for part in parts)], axis=1)
-    tally = Tally(binning.bin_us, binning.end_us, binning.downsample, *map(torch.from_numpy, table))
+    tally = Tally(
+        binning.bin_us, binning.end_us, binning.downsample, binning.duration_us, *map(torch.from_numpy, table)
+    )
     groups = None if events.groups is None else torch.from_numpy(events.groups[rows.start : rows.stop].astype(np.int64))
     return frames(index, count, lengths, labels, binning.steps, shape, tally, groups)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from bitspike.data.finding import Finding, listed, split_words
 from bitspike.data.profiles import Profile
 
 IMBALANCE = 3.0  # samples of the largest class for each sample of the smallest
+TYPING_ERROR = 10  # samples of a class for each sample of one with a similar name
+LEAST_LETTERS = 4  # shorter names may well differ in one
+MOST_COMPARED = 200  # classes
 ABOVE_EVEN = 1.5  # the largest class's share, in shares of a class in a balanced set
 
 
@@ -80,6 +84,49 @@ def imbalance(profile: Profile) -> Iterator[Finding]:
         f"({max(counts):,}; class {profile.class_names[smallest]} has {min(counts):,})",
         f"compare an accuracy with {share:.1%}, not with {1 / len(counts):.1%}{weigh}",
     )
+
+
+def similar_names(profile: Profile) -> Iterator[Finding]:
+    """The names of two classes differ in case or spaces alone; or in one letter, and one of the classes is small."""
+    counts = [sum(split.by_class[at] for split in profile.splits.values()) for at in range(len(profile.class_names))]
+    sizes = dict(zip(profile.class_names, counts, strict=True))
+    names = sorted(profile.class_names[:MOST_COMPARED], key=sizes.__getitem__)
+    for at, name in enumerate(names):
+        same = [other for other in names[at + 1 :] if _plain(other) == _plain(name)]
+        large = (other for other in names[at + 1 :] if sizes[other] >= TYPING_ERROR * sizes[name])
+        other = next(iter(same), None) or next((each for each in large if _differ_in_a_letter(name, each)), None)
+        if other is not None:
+            yield Finding(
+                "similar names",
+                "train",
+                f"class {name!r} has {sizes[name]:,} {'sample' if sizes[name] == 1 else 'samples'}, class {other!r} "
+                f"{sizes[other]:,}",
+                "are they one class (a typing error)? If so, write one name for both",
+            )
+
+
+def _plain(name: str) -> str:
+    """Return a name without what is easily mistyped: case and spaces."""
+    return "".join(name.lower().split())
+
+
+def _differ_in_a_letter(first: str, second: str) -> bool:
+    """Return whether one wrong, missing or extra letter, or two in the wrong order, make one name of the other."""
+    if min(len(first), len(second)) < LEAST_LETTERS or re.findall(r"\d+", first) != re.findall(r"\d+", second):
+        return False
+    if abs(len(first) - len(second)) > 1:
+        return False
+    start = _equal_letters(first, second)
+    first, second = first[start:], second[start:]
+    end = _equal_letters(first[::-1], second[::-1])
+    rests = [name[: len(name) - end] for name in (first, second)]
+    return max(map(len, rests)) == 1 or (len(rests[0]) == 2 and rests[0] == rests[1][::-1])
+
+
+def _equal_letters(first: str, second: str) -> int:
+    """Return how many letters the names have in common at their beginning."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 # ---- Groups

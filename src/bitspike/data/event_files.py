@@ -12,7 +12,7 @@ import torch
 
 from bitspike.data.array_checks import array, require_finite, require_flat, require_length, whole
 from bitspike.data.array_files import LIMIT, Stored, listed, open_arrays
-from bitspike.data.event_times import MICROSECONDS, microseconds, times_from_first
+from bitspike.data.event_times import MICROSECONDS, microseconds, require_different_times, times_from_first
 from bitspike.data.events import Events
 from bitspike.data.sample_columns import as_numbers, group_column, label_column
 from bitspike.data.samples import Frames, Images, frames_from_dense
@@ -122,7 +122,9 @@ def read_event_file(
     """
     with open_arrays(path, limit) as arrays:
         name, unit = _time(path, arrays, time_unit)
-        t = microseconds(path, name, array(path, arrays, name), MICROSECONDS[unit])
+        given = array(path, arrays, name)
+        t = microseconds(path, name, given, MICROSECONDS[unit])
+        require_different_times(path, name, given, MICROSECONDS[unit])
         columns = {"x": _column(path, arrays, "x", len(t), 2**31 - 1)}
         if "y" in arrays:
             columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)
@@ -153,7 +155,8 @@ def _time(path: Path, arrays: Mapping[str, Stored], unit: str | None) -> tuple[s
         return "t_us", "us"
     if unit not in MICROSECONDS:
         raise ValueError(
-            f'{path}: time_unit must say what t is in, "s", "ms" or "us", but is {unit!r} (t_us needs none)'
+            f'{path}: time_unit must say what t is in, "s", "ms" or "us", but is '
+            f"{'not given' if unit is None else repr(unit)} (an array t_us needs none)"
         )
     return "t", unit
 
@@ -195,11 +198,15 @@ def _offsets(path: Path, arrays: Mapping[str, Stored], events: int, samples: int
     require_flat(path, "offsets", offsets)
     offsets = whole(path, "offsets", offsets, 0, 2**62).astype(np.int64)
     if len(offsets) != samples + 1:
-        raise ValueError(f"{path}: offsets must have one more than the {samples} labels, but has {len(offsets)}")
-    if offsets[0] != 0 or offsets[-1] != events or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"{path}: offsets must have one more than the {samples} labels, but has {len(offsets)}; sample i holds the "
+            f"events offsets[i] to offsets[i+1], so the last is the number of events, {events}"
+        )
+    falls = np.flatnonzero(np.diff(offsets) < 0)
+    if offsets[0] != 0 or offsets[-1] != events or len(falls):
         raise ValueError(
             f"{path}: offsets must rise from 0 to the number of events, {events}, but go from {offsets[0]} to "
-            f"{offsets[-1]}{' and fall in between' if (np.diff(offsets) < 0).any() else ''}"
+            f"{offsets[-1]}{f' and fall in between (offsets[{falls[0] + 1}])' if len(falls) else ''}"
         )
     return offsets
 

@@ -52,7 +52,7 @@ class EventProfile:
     longer: float | None = None
     duration_ms: Spread | None = None
     bin_ms: float | None = None
-    cut_ms: float | None = None  # where bins end before the last step is over: data.duration_ms
+    cut_ms: float | None = None  # data.duration_ms, where bins end there
     downsample: int = 1
 
     @property
@@ -119,7 +119,7 @@ def event_profile(samples: Frames) -> EventProfile:
         longer=None if tally is None else float((tally.after > 0).double().mean()),
         duration_ms=Spread.of(tally.last_us[tally.given > 0].double() / 1000) if tally is not None and timed else None,
         bin_ms=None if tally is None else tally.bin_us / 1000,
-        cut_ms=None if tally is None or tally.end_us >= tally.bin_us * samples.steps else tally.end_us / 1000,
+        cut_ms=None if tally is None or tally.end_us != tally.duration_us else tally.end_us / 1000,
         downsample=1 if tally is None else tally.downsample,
     )
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+LOOKED_AT = 10_000  # events
+COARSEST_US = 10_000  # between a time and the next one that its type can hold
+LEAST_TIMES, KEPT_TIMES = 100, 0.02  # different times, and the share of them that stay different
 
 
 def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> NDArray[np.int64]:
@@ -22,7 +25,8 @@ def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> N
     """
     require_flat(where, name, t)
     if t.dtype.kind not in "iuf":
-        raise ValueError(f"{where}: {name} must be numbers, but is {t.dtype}")
+        remedy = f"; write {name}.astype('M8[us]').astype('int64'), in microseconds" if t.dtype.kind == "M" else ""
+        raise ValueError(f"{where}: {name} must be numbers, but is {t.dtype}{remedy}")
     require_finite(where, name, t)
     if len(t):
         low, high = t.min().item(), t.max().item()
@@ -31,6 +35,29 @@ def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> N
     if t.dtype.kind == "f":
         return np.rint(t.astype(np.float64) * scale).astype(np.int64)
     return np.asarray(t.astype(np.int64) * scale)
+
+
+def require_different_times(where: Path | str, name: str, t: NDArray[Any], scale: int) -> None:
+    """Raise if times are equal that should differ: by too small a unit, or as numbers with too few digits.
+
+    The times `t [E]` are those of a file, in units of `scale` microseconds.
+    """
+    if t.dtype.kind != "f" or not len(t):
+        return
+    largest = np.abs(t).max()
+    distance = float(np.spacing(largest)) * scale
+    if distance > COARSEST_US:
+        raise ValueError(
+            f"{where}: {name} is {t.dtype}, which holds a time of {largest:g} only to {distance / 1e6:.2g} s; write it "
+            "as float64, or count from the beginning of the recording"
+        )
+    some = t[:LOOKED_AT]
+    before, after = (len(np.unique(times)) for times in (some, microseconds(where, name, some, scale)))
+    if before >= LEAST_TIMES and after < KEPT_TIMES * before:
+        raise ValueError(
+            f"{where}: {before:,} different times in {name} are only {after:,} in whole microseconds: "
+            "data.time_unit is too small a unit; try 's' or 'ms'"
+        )
 
 
 def times_from_first(t: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int64]:

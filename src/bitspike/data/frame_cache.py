@@ -118,7 +118,7 @@ def _load(path: Path, text: str, binning: Binning) -> Frames | None:
         return None
     if groups is not None and (groups.dtype != torch.int64 or groups.shape != tensors["labels"].shape):
         return None
-    tally = Tally(binning.bin_us, binning.end_us, binning.downsample, *table)
+    tally = Tally(binning.bin_us, binning.end_us, binning.downsample, binning.duration_us, *table)
     return frames(**tensors, steps=binning.steps, shape=shape, tally=tally, groups=groups)
 
 

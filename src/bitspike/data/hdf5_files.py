@@ -51,6 +51,10 @@ def hdf5_arrays(where: str, file: Any, limit: int, stream: IO[bytes]) -> dict[st
                     arrays[name] = Stored(data.shape, np.dtype("S"), read)
                 else:
                     arrays[name] = Stored(data.shape, data.dtype, partial(_read, where, data, limit))
+        if not arrays and len(file):
+            raise Refused(
+                f"its arrays must be on the first level, but are in groups ({listed(file)}); write a file for each"
+            )
     return arrays
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bitspike.data.class_mistakes import imbalance, missing_classes, one_class, shared_groups
+from bitspike.data.class_mistakes import imbalance, missing_classes, one_class, shared_groups, similar_names
 from bitspike.data.finding import Finding
 from bitspike.data.profiles import Profile
 from bitspike.data.sample_mistakes import (
@@ -18,6 +18,8 @@ from bitspike.data.time_mistakes import (
     late_beginning,
     loses_more_in_testing,
     lost_events,
+    one_step,
+    other_durations,
     time_too_long,
     time_too_short,
 )
@@ -25,12 +27,15 @@ from bitspike.data.time_mistakes import (
 RULES: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
     time_too_short,
     time_too_long,
+    one_step,
     late_beginning,
     loses_more_in_testing,
     lost_events,
+    other_durations,
     empty_samples,
     dead_channels,
     dominant_channel,
+    similar_names,
     one_class,
     missing_classes,
     imbalance,

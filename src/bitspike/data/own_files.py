@@ -60,10 +60,7 @@ def open_own(config: DataConfig, root: Path | None, progress: Progress) -> Datas
     """Return the samples of the user's files; labels are numbered over all of them together."""
     config, _ = with_bins(config)
     paths = own_paths(config)
-    parts: dict[str, Samples] = {}
-    for field, files in paths.items():
-        parts[field] = _own_files(files, config, "test" if field == "test_file" else "train", root, progress)
-        _require_alike(parts, field, paths)
+    parts = _parts(paths, config, root, progress)
     columns = {field: [read_columns(path) for path in files] for field, files in paths.items()}
     numbering = Numbering.of(columns, config.groups)
     parts = {field: numbering.applied(part, columns[field]) for field, part in parts.items()}
@@ -98,13 +95,39 @@ def open_own(config: DataConfig, root: Path | None, progress: Progress) -> Datas
     )
 
 
+def _parts(
+    paths: Mapping[str, Sequence[Path]], config: DataConfig, root: Path | None, progress: Progress
+) -> dict[str, Samples]:
+    """Return the samples of each field's files, all of one shape.
+
+    A sensor that is found from the events is as large as the events of all files need, so that a channel may be silent
+    in the test samples alone.
+    """
+
+    def read(config: DataConfig) -> dict[str, Samples]:
+        return {
+            field: _own_files(files, config, "test" if field == "test_file" else "train", root, progress)
+            for field, files in paths.items()
+        }
+
+    parts = read(config)
+    shapes = {part.shape for part in parts.values()}
+    if len(shapes) > 1 and config.sensor is None and own_kind(paths["file"], config) == "events":
+        sensors = [read_own_events(files, config).sensor for files in paths.values()]
+        if len({len(sensor) for sensor in sensors}) == 1:
+            parts = read(config.model_copy(update={"sensor": tuple(map(max, zip(*sensors, strict=True)))}))
+    for field in parts:
+        _require_alike(parts, field, paths)
+    return parts
+
+
 def _require_alike(parts: Mapping[str, Samples], field: str, paths: Mapping[str, Sequence[Path]]) -> None:
     """Raise unless the samples of `field` have the shape of the training samples."""
     first, other = parts["file"], parts[field]
     if other.shape != first.shape or type(other) is not type(first):
         raise ValueError(
             f"data: samples of {called(paths['file'])} have the shape {first.shape}, but those of "
-            f"{called(paths[field])} {other.shape}; give data.sensor if it was found from the events"
+            f"{called(paths[field])} {other.shape}; all files must hold samples of one kind and size"
         )
 
 

@@ -61,7 +61,8 @@ def dead_channels(profile: Profile) -> Iterator[Finding]:
         "dead channels",
         "train",
         f"{silent} of {channels} channels ({events.silent_channels:.1%}) have no event in any training sample{but}",
-        "is data.sensor too large, or the order of x and y wrong? A network learns nothing about them",
+        ("are all files of one sensor?" if seen.any() else "is data.sensor too large, or the order of x and y wrong?")
+        + " A network learns nothing about them",
     )
 
 

@@ -35,9 +35,11 @@ def sensor_size(
     for name, size, need in zip(names, given, found, strict=True):
         if size < need:
             wanted = "(height, width)" if len(names) == 2 else "(units,)"
+            swapped = len(given) == 2 and given[0] >= found[1] and given[1] >= found[0]
+            remedy = "; are x and y in the wrong order?" if swapped else _one_based(columns[name], size)
             raise ValueError(
                 f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}; "
-                f"{_largest(name, columns[name], offsets)}{_one_based(columns[name], size)}"
+                f"{_largest(name, columns[name], offsets)}{remedy}"
             )
     return tuple(given)
 

@@ -17,12 +17,13 @@ class Tally:
     `given` counts all events. Those that are in no bin are counted once, by the first reason that holds: `before` the
     first bin, `after` the last, `outside` the cells of the sensor, or `clipped` because a bin had as many as it may
     count. `last_us` is the time of the last event. Bins of `bin_us` microseconds end at `end_us`. A cell is a square
-    whose side is `downsample` pixels.
+    whose side is `downsample` pixels. Later events than `duration_us` were not asked for.
     """
 
     bin_us: int
     end_us: int
     downsample: int
+    duration_us: int | None
     given: Tensor
     before: Tensor
     after: Tensor

@@ -12,6 +12,7 @@ from bitspike.data.rounding import two_digits_up
 
 FEW_STEPS = 0.05  # the share of the steps in which nearly all events come, if the time unit is too small
 LEAST_STEPS = 4  # fewer steps may well hold all events in the first
+ENOUGH_STEPS = 100  # that are advised where there is one
 UNUSED_STEPS = 0.5  # the share of the steps that hold nearly no events, at the end
 SHORTEST_MS, LONGEST_MS = 1.0, 600_000.0  # a median sample of less or more is rare: bins that were found fit it anyway
 LATE = 0.1  # the share of the steps before the first event, if nearly all samples begin so late
@@ -19,6 +20,7 @@ VERY_LATE = 0.5  # the same, if half of the samples do
 MOST_LATE = 0.5  # the share of the events after the last bin, if the time unit is too large
 SOME_LOST = 0.01  # the share of the events that may be lost for one reason without a word
 SOME_CLIPPED = 0.05
+OTHER_LENGTH = 10  # times the median duration of the training samples, or a tenth of it
 OTHER_LOSS = 0.05  # the share of the events that the test split may lose more than the training split
 
 
@@ -28,8 +30,8 @@ OTHER_LOSS = 0.05  # the share of the events that the test split may lose more t
 def time_too_short(profile: Profile) -> Iterator[Finding]:
     """Nearly all events come in the first few steps: the unit of time is too small, or bins are too long."""
     events = profile.splits["train"].events
-    if events is None or not events.over_at:
-        return
+    if events is None or not events.over_at or (events.lost or {}).get("after", 0) >= MOST_LATE:
+        return  # where most come after the last bin, the rest says nothing
     if events.steps >= LEAST_STEPS and events.over_at <= max(1, FEW_STEPS * events.steps):
         share = float(events.by_step[: events.over_at].sum() / events.by_step.sum())
         first = "first step" if events.over_at == 1 else f"first {events.over_at} steps"
@@ -42,6 +44,16 @@ def time_too_short(profile: Profile) -> Iterator[Finding]:
         evidence = f"95% of the training events come in the first {events.over_at} of {events.steps} steps"
         longer = "" if events.cut_ms is None else f", or raise data.duration_ms, which is {events.cut_ms:g}"
         yield Finding("unused steps", "train", evidence, f"set data.steps to about {events.over_at}{longer}")
+
+
+def one_step(profile: Profile) -> Iterator[Finding]:
+    """A sample is one time step, so that the order of its events is lost."""
+    events = profile.splits["train"].events
+    if events is not None and events.steps == 1 and events.duration_ms is not None and events.duration_ms.median > 0:
+        evidence = f"a sample is one time step of {_ms(events.bin_ms or 0)}, so that nothing is left of its time"
+        width = _rounded(events.duration_ms.high / ENOUGH_STEPS)
+        remedy = f"lower data.bin_ms (to {width} for {ENOUGH_STEPS} steps), or raise data.steps"
+        yield Finding("one step", "train", evidence, remedy)
 
 
 def time_too_long(profile: Profile) -> Iterator[Finding]:
@@ -108,7 +120,7 @@ def _ms(value: float) -> str:
 
 def _other_bins(events: EventProfile) -> str:
     """Return the width of bins that would fit the durations; an empty text where that is not known."""
-    if events.duration_ms is None or not events.duration_ms.high:
+    if events.duration_ms is None or not 0 < events.duration_ms.high <= LONGEST_MS:
         return ""
     return f"; if it is right, data.bin_ms = {_rounded(events.duration_ms.high / events.steps)} would fit"
 
@@ -166,3 +178,20 @@ def loses_more_in_testing(profile: Profile) -> Iterator[Finding]:
             f"{train.left_out:.1%} of the training events{lasting}",
             f"give both files one unit of time and samples of one length, or raise {remedy}",
         )
+
+
+def other_durations(profile: Profile) -> Iterator[Finding]:
+    """Samples of another split are much longer or shorter than the training samples."""
+    train = profile.splits["train"].events
+    for name, split in profile.splits.items():
+        if train is None or split.events is None or train.duration_ms is None or split.events.duration_ms is None:
+            continue
+        own, trained = split.events.duration_ms.median, train.duration_ms.median
+        loses = split.events.left_out >= train.left_out + OTHER_LOSS  # a finding of its own
+        if not loses and not trained / OTHER_LENGTH < own < trained * OTHER_LENGTH and own != trained:
+            yield Finding(
+                "other durations",
+                name,
+                f"the median {split_words(name)} sample lasts {_ms(own)}, the median training sample {_ms(trained)}",
+                "is the unit of time the same in both files?",
+            )

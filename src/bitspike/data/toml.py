@@ -14,6 +14,7 @@ DEEPEST = 32  # parts of a dotted key, for which Python's parser takes quadratic
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}")
 _PLACE = re.compile(r"\(at line (\d+), column \d+\)$")
+_HEADING = re.compile(r"(\[[A-Za-z0-9_.-]+\])[ \t]*[A-Za-z0-9_\"']")
 IN_QUOTES = "write a path with backslashes in single quotes, '...', or with /"
 
 
@@ -55,7 +56,10 @@ def _with_line(message: str, text: str) -> str:
     if place is None:
         return message
     line = text.replace("\r\n", "\n").split("\n")[int(place[1]) - 1].strip()
-    return f"{message}: {shown(line, str)}" + (f"; {IN_QUOTES}" if re.search(r'"[^"]*\\', line) else "")
+    remedy = f"; {IN_QUOTES}" if re.search(r'"[^"]*\\', line) else ""
+    if heading := _HEADING.match(line):
+        remedy = f"; {heading[1]} needs a line of its own, with the fields below it"
+    return f"{message}: {shown(line, str)}{remedy}"
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> str:
