@@ -64,6 +64,18 @@ def test_another_time_origin_is_another_experiment(home):
     assert differences(plain, other) == ["data.time_origin was None, is 'zero'"]
 
 
+def test_scaled_recurrent_weights_are_another_network(home):
+    """Behind a batch norm 1-bit recurrent weights were -1 and +1 before; nothing else changed."""
+    for settings, changed in (
+        (["net.recurrent=true", "net.dense_norm=true"], True),
+        (["net.recurrent=true"], False),
+        (["net.dense_norm=true"], False),
+        (["net.recurrent=true", "net.dense_norm=true", "net.binary=false", "net.clip=none"], False),
+    ):
+        spec = spec_of(home, *settings)
+        assert (network_digest(spec) != _digest([_deciding(spec)["net"], spec.train.precision])) == changed
+
+
 @pytest.mark.parametrize(
     ("settings", "as_before"),
     [

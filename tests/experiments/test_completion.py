@@ -63,7 +63,12 @@ def test_two_lines_make_a_network_for_a_row_of_channels(read):
     assert spec.net.notation == "6-256-256-3"
     decays = Decays(low=0.6, high=0.97)
     assert spec.net.beta == [decays, decays, 0.95]
-    assert (spec.net.delays, spec.net.readout, spec.net.theta, spec.net.dense_norm) == (25, "membrane", 1.0, True)
+    assert (spec.net.delays, spec.net.readout, spec.net.theta, spec.net.dense_norm) == (
+        [0, 25, 25],
+        "membrane",
+        1.0,
+        True,
+    )
     assert (spec.train.lr, spec.train.latent_clip, spec.train.batch, spec.train.epochs) == (5e-3, 0.1, 32, 20)
     assert spec.train.rates is not None
     assert spec.train.rates.given() == {"norms": 2e-3, "delays": 0.15}
@@ -154,7 +159,7 @@ def test_a_camera_gets_convolutions_without_delays_and_a_small_picture(read):
 def test_decays_and_delays_follow_the_number_of_steps(read):
     spec = read(row_arrays(), MS + "steps = 40\n")
     assert spec.data.bin_ms == 25.0
-    assert spec.net.delays == 10
+    assert spec.net.delays == [0, 10, 10]
     assert spec.net.beta == [Decays(low=0.279, high=0.927)] * 2 + [0.88]
 
 
@@ -193,7 +198,7 @@ def test_a_file_that_describes_its_neurons_takes_no_recipe(read):
     found = read(row_arrays(), MS + f"{net}[train]\nlr = 0.1\n")
     assert (found.data.steps, set(found.sources)) == (100, {"data.bin_ms", "data.steps"})
     named = read(row_arrays(), MS + f"{net}[train]\nlr = 0.1\n", top='base = "base/sequences"\n')
-    assert (named.net.delays, named.net.theta, named.train.lr) == (25, 2.0, 0.1)
+    assert (named.net.delays, named.net.theta, named.train.lr) == ([0, 25], 2.0, 0.1)
 
 
 def test_such_a_file_is_read_without_its_data(read, workplace, monkeypatch):
@@ -275,7 +280,7 @@ def test_the_shortest_file_trains_and_evaluates_and_says_what_it_took(workplace,
     status, _, err = cli(*train)
     assert status == 0, err
     assert "95 time bins of 0.2 ms (found: 95 % of the samples end within 19 ms" in err
-    assert "recipe base/sequences: 2 passes, 2 an epoch, batch 32, delays up to 24 steps (bitspike preset show b" in err
+    assert "recipe base/sequences: 2 passes, 2 an epoch, batch 32, delays of hidden layers up to 24 steps (" in err
     assert cli("evaluate", "runs/mine")[0] == 0
     assert cli(*train, "--resume")[0] == 0, "the file is completed alike"
 

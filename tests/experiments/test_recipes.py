@@ -63,13 +63,23 @@ def test_iterations_are_about_as_many_whatever_the_number_of_samples(samples, ba
 def test_convolutions_take_fewer_iterations():
     dense, conv = (recipe_fields("base/sequences", Facts(1800, 30, [kind, "dense"]), {}) for kind in ("dense", "conv"))
     assert (dense["data"]["repeat"], conv["data"]["repeat"]) == (3, 1)
-    assert (dense["net"]["delays"], conv["net"].get("delays")) == (8, None)
+    assert (dense["net"]["delays"], conv["net"].get("delays")) == ([0, 8], None)
     assert (dense["net"].get("norm"), conv["net"]["norm"]) == (None, "shared")
 
 
 @pytest.mark.parametrize(("steps", "delays"), [(4, 1), (40, 10), (100, 25), (1000, 25)])
-def test_delays_are_a_quarter_of_the_steps_and_25_at_most(steps, delays):
-    assert recipe_fields("base/sequences", Facts(1800, steps, ["dense"] * 2), {})["net"]["delays"] == delays
+def test_delays_are_a_quarter_of_the_steps_and_25_at_most_and_none_of_the_inputs(steps, delays):
+    for layers, expected in ((3, [0, delays, delays]), (2, [0, delays]), (1, delays)):
+        assert recipe_fields("base/sequences", Facts(1800, steps, ["dense"] * layers), {})["net"]["delays"] == expected
+
+
+def test_decays_are_learnt_unless_the_file_gives_them_and_start_inside_0_and_1():
+    for steps in (1, 3, 100, 10**6):
+        net = recipe_fields("base/sequences", Facts(1800, steps, ["dense"] * 2), {})["net"]
+        assert net["learn_beta"] is True
+        assert all(0 < beta < 1 for beta in (net["beta"][0]["low"], net["beta"][0]["high"], net["beta"][1]))
+    given = {"net": {"beta": 0.9}}
+    assert "learn_beta" not in recipe_fields("base/sequences", Facts(1800, 100, ["dense"] * 2), given)["net"]
 
 
 @pytest.mark.parametrize(("side", "factor"), [(8, 1), (36, 1), (37, 2), (72, 2), (73, 4), (346, 16)])

@@ -133,6 +133,12 @@ def test_delays_are_learnt():
 # ---- batch norm of Dense layers
 
 
+def test_feedback_behind_a_norm_is_as_large_as_its_currents():
+    scales = [layer.lif.recurrent_scale for layer in network(dense_norm=True, recurrent=True).layers[:2]]
+    assert scales == [8**-0.5, 7**-0.5]
+    assert [layer.lif.recurrent_scale for layer in network(recurrent=True).layers[:2]] == [1.0, 1.0]
+
+
 def test_every_dense_layer_has_a_norm_and_no_bias():
     net = network(dense_norm=True)
     assert [type(layer.norm) for layer in net.layers] == [SharedBatchNorm1d] * 3

@@ -123,18 +123,34 @@ def test_a_recurrent_layer_is_the_op_with_signs_of_its_weights():
     assert (layer.weight.abs() <= 3**-0.5).all()
 
 
+def test_a_scale_multiplies_the_signs_of_recurrent_weights():
+    i, layer = current(12, 2, 3), RecurrentLIF(3, 0.5, 1.5, recurrent_scale=0.5)
+    assert_same(layer(i), lif(i, beta=0.5, theta=1.5, slope=25.0, recurrent=0.5 * binarize(layer.weight)))
+    assert set(layer.recurrent_weight().unique().tolist()) <= {-0.5, 0.5}
+    with pytest.raises(ValueError, match=r"RecurrentLIF: recurrent_scale must be .* > 0, but is 0"):
+        RecurrentLIF(3, recurrent_scale=0)
+
+
 def test_a_recurrent_layers_float_twin_uses_the_weights():
     i, layer = current(12, 2, 3), RecurrentLIF(3, 0.5, 1.5, binary=False)
     assert_same(layer(i), lif(i, beta=0.5, theta=1.5, slope=25.0, recurrent=layer.weight))
 
 
 @pytest.mark.parametrize(
-    ("options", "share"), [({}, 0.5), ({"binary": False}, 1.0), ({"recurrent_grad": 0.125}, 0.125)]
+    ("options", "share"),
+    [
+        ({}, 0.5),
+        ({"binary": False}, 1.0),
+        ({"recurrent_grad": 0.125}, 0.125),
+        ({"recurrent_scale": 0.25}, 2.0),
+        ({"recurrent_scale": 0.25, "recurrent_grad": 0.5}, 0.5),
+        ({"recurrent_scale": 0.25, "binary": False}, 1.0),
+    ],
 )
 def test_the_share_of_the_gradient_that_goes_back_is_that_of_weights_as_small_as_the_twins(options, share):
     layer, i = RecurrentLIF(4, 0.5, 1.5, slope=1.0, **options), current(6, 2, 4).requires_grad_()
     assert layer.recurrent_share() == share
-    weight = binarize(layer.weight) if layer.binary else layer.weight
+    weight = binarize(layer.weight) * options.get("recurrent_scale", 1.0) if layer.binary else layer.weight
     (ours,) = torch.autograd.grad(layer(i).spikes.sum(), i)
     out = lif(i, beta=0.5, theta=1.5, slope=1.0, recurrent=weight, recurrent_grad=share)
     (wanted,) = torch.autograd.grad(out.spikes.sum(), i)

@@ -47,9 +47,19 @@ def identity(spec: Experiment, data: Dataset, *, paths: bool = False) -> str:
     kept = list(PATHS) if paths else []
     # Earlier versions held out samples of a set whose groups are known now: their runs are not this one's beginning.
     whole = [] if held_out_groups(spec, data) is None else ["whole groups are held out"]
-    # Earlier versions gave 1-bit recurrent weights the whole gradient.
-    shared = ["recurrent gradient / sqrt(neurons)"] if spec.net.recurrent and spec.net.binary else []
-    return _digest([_deciding(spec, kept), data.edition, *whole, *shared])
+    return _digest([_deciding(spec, kept), data.edition, *whole, *_recurrence(spec)])
+
+
+def _recurrence(spec: Experiment) -> list[str]:
+    """Return how training with 1-bit recurrent weights differs from that of earlier versions with the same settings."""
+    gradient = ["recurrent gradient / sqrt(neurons)"] if spec.net.recurrent and spec.net.binary else []  # it was whole
+    return gradient + _scaled_recurrence(spec)
+
+
+def _scaled_recurrence(spec: Experiment) -> list[str]:
+    """Return how recurrent weights behind a batch norm differ from those of earlier versions, which were -1 and +1."""
+    net = spec.net
+    return ["recurrent weights / sqrt(neurons)"] if net.recurrent and net.binary and net.dense_norm else []
 
 
 def settings_digest(spec: Experiment) -> str:
@@ -59,7 +69,7 @@ def settings_digest(spec: Experiment) -> str:
 
 def network_digest(spec: Experiment) -> str:
     """Return a digest of the settings that decide what a network with given weights computes."""
-    return _digest([_deciding(spec)["net"], spec.train.precision])
+    return _digest([_deciding(spec)["net"], spec.train.precision, *_scaled_recurrence(spec)])
 
 
 def _deciding(spec: Experiment, kept: Sequence[str] = ()) -> dict[str, Any]:

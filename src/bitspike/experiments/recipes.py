@@ -116,11 +116,11 @@ def longest_delays(layers: int, steps: int, rules: Mapping[str, float]) -> int |
 
 
 def _delays_in_words(delays: int | list[int]) -> str:
-    """Return ", delays up to 25 steps (hidden layers)", or nothing where there are none."""
+    """Return ", delays of hidden layers up to 25 steps", or nothing where there are none."""
     each = delays if isinstance(delays, list) else [delays]
     if not any(each):
         return ""
-    return f", delays up to {max(each)} steps" + (" (hidden layers)" if each[0] == 0 else "")
+    return f", delays{' of hidden layers' if each[0] == 0 else ''} up to {max(each)} steps"
 
 
 def decays(layers: Sequence[str], steps: int, rules: Mapping[str, float]) -> list[Any]:

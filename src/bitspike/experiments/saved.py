@@ -37,6 +37,8 @@ from bitspike.train.numerics import cast, dtype_of, reproducible, threads_for
 from bitspike.train.run_folder import RunFolder, trial_folders
 from bitspike.train.tasks import CrossEntropyTask, Task
 
+RECURRENCE = ", or train again: an earlier version's recurrent weights behind batch norm had another scale"
+
 
 def trials_of(path: Path) -> list[Path]:
     """Return the runs in a folder of trials, in their order."""
@@ -92,7 +94,7 @@ def load_network(run: Path, spec: Experiment, device: torch.device) -> SpikingNe
     if info.recorded("settings", "network") not in (None, network_digest(spec)):
         raise ValueError(
             f"{run / 'experiment.toml'} is not what {weights.name} was trained with: another [net] or train.precision; "
-            "put the right file back"
+            "put the right file back" + (RECURRENCE if spec.net.recurrent and spec.net.dense_norm else "")
         )
     net = build_network(spec, info.input_shape).to(dtype_of(spec.train.precision))
     load_weights(weights, net)

@@ -78,13 +78,14 @@ def build(
     ("shared"), or none. `dense_norm` puts a batch norm behind every Dense synapse, the last included, with statistics
     over all time; these synapses have no bias. `binary=False` gives the float32 twin. `learn_beta` learns a decay for
     every neuron of Dense layers and one for each convolutional layer; `recurrent` gives Dense layers but the last
-    binary recurrent weights; `adaptation` adds adaptive thresholds.
+    binary recurrent weights (with `dense_norm` times 1 / sqrt(neurons), so that they suit its currents of size 1);
+    `adaptation` adds adaptive thresholds.
 
     `delays` is the longest delay in steps, or a list with one for the input of each layer (0: none there). Each neuron
     that enters a synapse (before a convolution: each channel) gets a delay between 0 and that, which is learnt;
-    `net.layers[i].delay.rounded()` are its whole steps. Such a network takes sequences only. `spike_dropout` drops spikes of hidden layers on their way to the next layer: one share, or
-    one a hidden layer. With `readout="membrane"` the last layer is a `nn.LeakyReadout`, which never fires:
-    `net.scores(x)` reads its membrane.
+    `net.layers[i].delay.rounded()` are its whole steps. Such a network takes sequences only. `spike_dropout` drops
+    spikes of hidden layers on their way to the next layer: one share, or one a hidden layer. With `readout="membrane"`
+    the last layer is a `nn.LeakyReadout`, which never fires: `net.scores(x)` reads its membrane.
 
     `init` is PyTorch's ("torch", as the paper says) or the released code's ("released", the default of experiments:
     that code made the paper's figures). With `glances` of 5 or 9 the `steps` of a static image are shared out to it as
@@ -148,7 +149,8 @@ def build(
             "backend": backend,
         }
         shape = layer.output if isinstance(layer, Conv) else (layer.outputs,)
-        made.append(make_neurons(factory, NeuronLayer(i, i == count - 1, shape, binary, clip, settings), made))
+        normed = dense_norm if isinstance(layer, Dense) else norm is not None
+        made.append(make_neurons(factory, NeuronLayer(i, i == count - 1, shape, binary, clip, normed, settings), made))
         return made[-1]
 
     def before(i: int, inputs: int) -> dict[str, Any]:
@@ -192,7 +194,7 @@ def build(
 
 def longest_delays(delays: object, count: int, glances: int) -> list[int]:
     """Return the longest delay, in steps, of each of `count` layers' inputs; only sequences can be delayed."""
-    each = list(delays) if isinstance(delays, (list, tuple)) else [delays] * count
+    each: list[Any] = list(delays) if isinstance(delays, (list, tuple)) else [delays] * count
     if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in each):
         raise ValueError(
             "build: delays must be a whole number >= 0, the longest delay in steps, or a list with one a layer, but "

@@ -33,6 +33,7 @@ class NeuronLayer:
     shape: tuple[int, ...]  # of one sample's neurons: (outputs,), or (channels, height, width) of a convolution
     binary: bool  # whether weights, also recurrent ones, have one bit
     clip: float | None
+    normed: bool  # whether a batch norm lies before the neurons: currents are of size 1
     settings: dict[str, Any]  # what LIF is made with: beta, theta, slope, ...
 
 
@@ -47,7 +48,11 @@ def _recurrent(layer: NeuronLayer) -> LIF:
     """Return recurrent neurons for a Dense layer that is not the last, else plain ones."""
     if layer.last or len(layer.shape) > 1:
         return LIF(**layer.settings)
-    return RecurrentLIF(**layer.settings | {"neurons": layer.shape[0]}, binary=layer.binary, clip=layer.clip)
+    neurons = layer.shape[0]
+    scale = neurons**-0.5 if layer.normed else 1.0
+    return RecurrentLIF(
+        **layer.settings | {"neurons": neurons}, binary=layer.binary, clip=layer.clip, recurrent_scale=scale
+    )
 
 
 def _adaptive(layer: NeuronLayer) -> LIF:

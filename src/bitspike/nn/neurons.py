@@ -44,10 +44,13 @@ class RecurrentLIF(LIF):
 
     `binary=False` is the float32 twin. `weight [neurons, neurons]` is latent, as in BinaryLinear.
 
-    `recurrent_grad` is the share of the gradient that spikes get back through these weights. By default it is
-    1 / sqrt(neurons) for weights of -1/+1, which is the size of the twin's weights, and 1 for the twin. The surrogate
-    is 1 at the threshold whatever the weights, so with a share of 1 a gradient grows up to sqrt(neurons) times in each
-    step back, and 100 steps are more than float32 holds.
+    `recurrent_scale` multiplies the weights of -1/+1: one number for the layer. With 1, and many neurons, what comes
+    back is far larger than a current of size 1, such as behind a batch norm; 1 / sqrt(neurons) makes it of that size.
+
+    `recurrent_grad` is the share of the gradient that spikes get back through these weights. By default a share and the
+    scale make 1 / sqrt(neurons) for weights of -1/+1, which is the size of the twin's weights; for the twin it is 1.
+    The surrogate is 1 at the threshold whatever the weights, so with more a gradient grows up to sqrt(neurons) times in
+    each step back, and 100 steps are more than float32 holds.
 
     Examples:
         >>> import torch
@@ -59,11 +62,15 @@ class RecurrentLIF(LIF):
         [-1.0, 1.0]
         >>> bitspike.RecurrentLIF(neurons=16).recurrent_share()
         0.25
+        >>> scaled = bitspike.RecurrentLIF(neurons=16, recurrent_scale=0.25)
+        >>> sorted(scaled.recurrent_weight().unique().tolist()), scaled.recurrent_share()
+        ([-0.25, 0.25], 1.0)
     """
 
     checks: ClassVar[Mapping[str, Check]] = {
         **LIF.checks,
         **BINARY_CHECKS,
+        "recurrent_scale": lambda layer, value: as_positive(type(layer).__name__, "recurrent_scale", value),
         "recurrent_grad": lambda layer, value: (
             None if value is None else as_positive(type(layer).__name__, "recurrent_grad", value)
         ),
@@ -78,6 +85,7 @@ class RecurrentLIF(LIF):
         binary: bool = True,
         clip: float | None = None,
         learn_beta: bool = False,
+        recurrent_scale: float = 1.0,
         recurrent_grad: float | None = None,
         **kwargs: Any,
     ) -> None:
@@ -86,6 +94,7 @@ class RecurrentLIF(LIF):
         super().__init__(beta, theta, learn_beta=learn_beta, neurons=neurons if learn_beta else None, **kwargs)
         self.binary = binary
         self.clip = clip
+        self.recurrent_scale = recurrent_scale
         self.recurrent_grad = recurrent_grad
         bound = 1 / math.sqrt(neurons)
         self.weight = nn.Parameter(torch.empty(neurons, neurons).uniform_(-bound, bound))
@@ -95,13 +104,17 @@ class RecurrentLIF(LIF):
         return self.weight.shape[:1]
 
     def recurrent_weight(self) -> Tensor:
-        return binarize(self.weight, self.clip) if self.binary else self.weight
+        """Return the weights -1/+1 times the scale; of the twin, the weights as they are."""
+        if not self.binary:
+            return self.weight
+        signs = binarize(self.weight, self.clip)
+        return signs if self.recurrent_scale == 1 else self.recurrent_scale * signs
 
     def recurrent_share(self) -> float:
-        """Return `recurrent_grad`; where it is None, 1 / sqrt(neurons) for weights of -1/+1, and 1 for real ones."""
+        """Return `recurrent_grad`; if it is None, 1 / sqrt(neurons) / scale for weights of -1/+1, 1 for real ones."""
         if self.recurrent_grad is not None:
             return self.recurrent_grad
-        return len(self.weight) ** -0.5 if self.binary else 1.0
+        return len(self.weight) ** -0.5 / self.recurrent_scale if self.binary else 1.0
 
 
 class LeakyReadout(LIF):
