@@ -1,8 +1,8 @@
 """The variants of the base recipes that benchmarks/recipe_study.py compares.
 
 A variant has a name, and settings as `bitspike train --set` takes them. `{longest}` stands for the longest delay that
-the recipe gives a set: a quarter of its steps, at most 25. FIRST are the numbers of the recipe for sequences before the
-study; all variants of sequences but RECIPE start from them.
+the recipe gives a set: a quarter of its steps, at most 25. FIRST are the numbers of the recipe for sequences before
+the study; all variants of sequences but RECIPE start from them, and those of images from no dropout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CAMERA: dict[str, tuple[str, ...]] = {
 }
 CAMERA = {name: (*FIRST[1:], *settings) for name, settings in _CAMERA.items()}  # the recipe gives it no delays
 
-IMAGES: dict[str, tuple[str, ...]] = {
+_IMAGES: dict[str, tuple[str, ...]] = {
     "first": (),
     "float32": (FLOAT32,),
     "dropout 0.1": ("net.spike_dropout=0.1",),
@@ -53,6 +53,7 @@ IMAGES: dict[str, tuple[str, ...]] = {
     "slope 1.5": ("net.slope=1.5",),
     "clip 0.5": ("train.latent_clip=0.5",),
 }
+IMAGES = {name: ("net.spike_dropout=0", *settings) for name, settings in _IMAGES.items()}
 
 
 def variants_for(shape: tuple[int, ...], steps: int | None) -> dict[str, tuple[str, ...]]:

@@ -104,3 +104,17 @@ def test_variants_start_from_the_recipe_before_the_study(study: Any) -> None:
         assert settings[:3] == variants.FIRST or name in variants.RECIPE
     assert "20 steps" in variants.variants_for((1, 28, 28), None)
     assert not any("delays" in text for texts in variants.variants_for((2, 32, 32), 30).values() for text in texts)
+
+
+def test_the_report_has_the_means_of_the_results(study: Any) -> None:
+    root = BENCHMARKS.parent
+    sets = json.loads((root / "results" / "own-data.json").read_text(encoding="utf-8"))["studies"][1]["sets"]
+    columns = ["first", "hidden", "hidden, learnt decays", "hidden, dropout 0.4", "hidden, lr 0.01, clip 0.5"]
+    columns += ["hidden, float32", "float32", "no delays", "no delays, float32"]
+    rows = study.table([entry for entry in sets if "hidden" in entry["accuracies"]], columns).splitlines()[2:]
+    images = [entry for entry in sets if "20 steps" in entry["accuracies"]]
+    rows += study.table(images, list(images[0]["accuracies"])).splitlines()[2:]
+    page = (root / "docs" / "reports" / "own-data.md").read_text(encoding="utf-8")
+    page = page.replace(" (16 channels)", "").replace(" (24)", "")
+    assert len(rows) == 13
+    assert not [row for row in rows if row not in page]
