@@ -227,13 +227,24 @@ def test_a_threshold_below_the_start_needs_no_annealing():
     assert third.stop == 1e6
 
 
-def test_a_layer_that_hears_itself_ends_at_its_drive():
+def test_a_static_batch_ends_at_half_the_drive_and_a_sequence_at_a_quarter():
+    net = build("12-30-4", steps=10, generator=torch.Generator().manual_seed(0))
+    for x, stop in ((torch.rand(16, 12), 0.5), (torch.rand(10, 16, 12), 0.25)):
+        for schedule, drive in suggest_with_drives(net, x, 100):
+            assert (schedule.start, schedule.stop) == pytest.approx((stop / 2 * drive.typical, stop * drive.typical))
+
+
+def test_a_layer_that_hears_itself_stays_at_its_drive():
     """At a low threshold its feedback would drown its input; the layer behind it ends as any other."""
     net, x = build("12-30-4", recurrent=True, generator=torch.Generator().manual_seed(0)), torch.rand(10, 16, 12)
     (one, first), (other, second) = suggest_with_drives(net, x, 100)
     assert (first.feedback, second.feedback) == (True, False)
-    assert (one.start, one.stop) == pytest.approx((0.5 * first.typical, 1.0 * first.typical))
-    assert (other.start, other.stop) == pytest.approx((0.25 * second.typical, 0.5 * second.typical))
+    assert one == Constant(pytest.approx(first.typical))
+    assert (other.start, other.stop) == pytest.approx((0.125 * second.typical, 0.25 * second.typical))
+    (one, first), _ = suggest_with_drives(net, x, 100, start=0.3)
+    assert (one.start, one.stop) == pytest.approx((0.3 * first.typical, 1.0 * first.typical))
+    (one, first), _ = suggest_with_drives(net, x, 100, stop=0.8)
+    assert (one.start, one.stop) == pytest.approx((0.4 * first.typical, 0.8 * first.typical))
 
 
 def test_a_recurrent_binary_network_learns_with_the_suggested_thresholds():

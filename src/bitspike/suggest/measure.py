@@ -18,11 +18,11 @@ from bitspike.ops.readout.op import NEVER
 from bitspike.suggest.drive import Drive, FiresAt, Firing, drive_of, peaks_with_feedback
 from bitspike.suggest.passes import measured_by_passes
 
-STOP = 0.5  # the default of the final threshold, in units of the drive; docs/reports/annealing.md says from where
+FIRES_AT = 0.5  # of the drive: where a layer fires while the next one is measured
 
 
 @torch.no_grad()
-def measure_drive(net: nn.Module, batch: Any, *, start: float = STOP) -> list[Drive]:
+def measure_drive(net: nn.Module, batch: Any, *, start: float = FIRES_AT) -> list[Drive]:
     """Measure the drive of each neuron layer on `batch`, in module order; the network is not changed.
 
     `net` is a network of `build`, and `batch` static `[B, *input_shape]` or `[T, B, *input_shape]`; or any module with
@@ -64,6 +64,11 @@ def measured(net: nn.Module, batch: Any, layers: dict[str, Neurons], fires_at: F
     _require_content(batch)
     found = measured_by_passes(net, batch, layers, fires_at)
     return [found[name] for name in layers]
+
+
+def is_static(net: nn.Module, batch: Any) -> bool:
+    """Return whether `batch` is static: one step `[B, *input_shape]` that a network of `build` is shown again."""
+    return isinstance(net, SpikingNetwork) and isinstance(batch, Tensor) and batch.dim() == 1 + len(net.input_shape)
 
 
 def _is_built(net: nn.Module, layers: dict[str, Neurons]) -> TypeGuard[SpikingNetwork]:

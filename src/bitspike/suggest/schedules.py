@@ -12,9 +12,12 @@ from torch import nn
 from bitspike.nn.access import neuron_layers
 from bitspike.schedules import Constant, Relax, Schedule
 from bitspike.suggest.drive import Drive
-from bitspike.suggest.measure import STOP, measured
+from bitspike.suggest.measure import is_static, measured
 
-FEEDBACK_STOP = 1.0  # as STOP, of a layer that hears its own spikes
+# The defaults of the final threshold, in units of the drive; docs/reports/annealing.md says from where.
+SEQUENCE_STOP = 0.25  # the input is a sequence
+STATIC_STOP = 0.5  # the input is an image, shown for some steps
+FEEDBACK_STOP = 1.0  # the layer hears its own spikes
 _REACHED = 0.95  # of the way from theta_0 to theta_inf: a relaxation never covers all of it
 _HIGHEST_START = 0.5  # of the drive: most of what is driven fires there
 _HIGHEST_FIRING = 0.99  # of the drive; at a membrane's very value, rounding would decide whether it fires
@@ -36,11 +39,12 @@ def suggest_schedules(
     runs over all time steps.
 
     theta_inf is `stop` times the typical peak of the layer's free membrane (`measure_drive`), or as given: one number,
-    or one a layer. If `stop` is not given it is 0.5, and 1 for a layer that hears its own spikes (but at least twice
+    or one a layer. If `stop` is not given it is 0.25 on a sequence and 0.5 on a static batch (but at least twice
     `start`). theta_0 is `start` times the typical peak; if `start` is not given, it is half of `stop`, at most 0.5.
     Below 1, more than half of the driven neurons fire, so that every layer has input and gradients from the first
-    iteration on. The defaults of `stop` are provisional: 0.125 to 0.5 was best on sets of events, 0.5 to 1 on images,
-    and 1 in a first try of recurrent networks; benchmarks/threshold_study.py will decide (docs/reports/annealing.md).
+    iteration on. A layer that hears its own spikes gets a Constant of 1 times its typical peak instead: at a lower
+    threshold its feedback drowns its input. benchmarks/threshold_study.py compared these levels
+    (docs/reports/annealing.md).
 
     Each layer is measured with the layers before it at their theta_inf, or near their typical peak where theta_inf is
     above that: an untrained layer hardly fires there. A layer that hears its own spikes is measured with them. Behind
@@ -88,14 +92,17 @@ def suggest_with_drives(
     rate = relaxing_rate(iterations, within)
     layers = neuron_layers("measure_drive", net)
     given = {} if theta_inf is None else _finals(theta_inf, list(layers))
+    usual = STATIC_STOP if is_static(net, batch) else SEQUENCE_STOP
 
     def level(drive: Drive) -> float:
-        return stop if stop is not None else max(FEEDBACK_STOP if drive.feedback else STOP, 2 * (start or 0))
+        return stop if stop is not None else max(FEEDBACK_STOP if drive.feedback else usual, 2 * (start or 0))
 
     def final(drive: Drive) -> float:
         return given.get(drive.layer, level(drive) * drive.typical)
 
     def first(drive: Drive) -> float:
+        if start is None and stop is None and drive.feedback:
+            return level(drive)
         return start if start is not None else min(level(drive) / 2, _HIGHEST_START)
 
     drives = measured(net, batch, layers, lambda drive: min(final(drive), _HIGHEST_FIRING * drive.typical))
