@@ -14,8 +14,10 @@ from bitspike.cli.process import tune_process
 from bitspike.terminal import draw, screen, table
 
 LEGEND = (
-    "drive: the typical peak of a membrane that is never reset; fire at theta: neurons that fire for some sample",
-    "theta: the threshold at the end of training, from: at its start; rate: the share of the way in one iteration",
+    "drive: the typical peak of a membrane that is never reset",
+    "fire at theta: neurons that fire for some sample",
+    "theta: the threshold at the end of training; from: at its start",
+    "rate: the share of the way in one iteration",
 )
 
 
