@@ -149,10 +149,11 @@ def _splits(config: DataConfig, training: TrainConfig, data: Dataset) -> tuple[d
 
 def _baselines(splits: Mapping[str, Samples]) -> FoundBaselines:
     """Return what simple classifiers reach on the test samples, with a bar for the fits."""
-    from bitspike.analysis.baselines import FITS, baselines
+    from bitspike.analysis.baselines import baselines, fit_count
 
     with bars() as begin:
-        return baselines(splits["train"], splits["test"], on_fit=begin("logistic regression", FITS))
+        fitted = begin("logistic regression", fit_count(splits["train"]))
+        return baselines(splits["train"], splits["test"], on_fit=fitted)
 
 
 def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Path) -> None:
