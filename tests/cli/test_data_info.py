@@ -262,7 +262,7 @@ def test_images_say_for_how_long_they_are_shown(workplace, cli):
 
 
 NOTE = (
-    "note: the epoch is chosen by one of 6 groups alone (5); data.validation_groups, or a larger data.validation_share"
+    "note: the epoch is chosen by one of 5 groups alone (5); data.validation_groups, or a larger data.validation_share"
 )
 
 

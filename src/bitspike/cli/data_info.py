@@ -66,7 +66,8 @@ def info(
     found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
     if config.file is None:  # the splits of a published set are as they are
         found = [finding for finding in found if finding.cause != "shared groups"]
-    notes = [] if config.file is None else group_notes(shown, from_file=data.valid is not None)
+    chooses = training.choose == "best"
+    notes = [] if config.file is None else group_notes(shown, from_file=data.valid is not None, chooses=chooses)
     if out is not None:
         _draw(data, splits, shown, out)
     beside = _baselines(splits) if baselines else None
@@ -144,7 +145,9 @@ def _training(path: Path | None) -> TrainConfig:
 
     table = None if path is None else read_toml(path).get("train")
     given = table if isinstance(table, dict) else {}
-    return TrainConfig.model_construct(**{key: given[key] for key in ("protocol", "class_weights") if key in given})
+    return TrainConfig.model_construct(
+        **{key: given[key] for key in ("protocol", "class_weights", "choose") if key in given}
+    )
 
 
 def _splits(config: DataConfig, training: TrainConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:

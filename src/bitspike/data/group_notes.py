@@ -6,10 +6,10 @@ from bitspike.data.finding import listed, split_words
 from bitspike.data.profiles import Profile
 
 
-def group_notes(profile: Profile, *, from_file: bool = False) -> list[str]:
+def group_notes(profile: Profile, *, from_file: bool = False, chooses: bool = True) -> list[str]:
     """Return a line where one group alone chooses the epoch, and one where some splits do not name their groups.
 
-    `from_file` says that the validation samples have a file of their own.
+    `from_file` says that the validation samples have a file of their own, `chooses` that they choose the epoch.
 
     Examples:
         >>> import torch
@@ -22,7 +22,7 @@ def group_notes(profile: Profile, *, from_file: bool = False) -> list[str]:
         >>> group_notes(bitspike.data.profile(data))[0][:63]
         'the test samples have no groups: it cannot be checked whether a'
     """
-    return [*_one_group(profile, from_file), *_unknown_groups(profile)]
+    return [*(_one_group(profile, from_file) if chooses else []), *_unknown_groups(profile)]
 
 
 def _one_group(profile: Profile, from_file: bool) -> list[str]:
@@ -36,9 +36,9 @@ def _one_group(profile: Profile, from_file: bool) -> list[str]:
         more = "data.validation_groups, or a larger data.validation_share, holds out more"
     else:
         return []
-    every = {group for split in profile.splits.values() for group in split.groups or ()}
+    others = {*valid.groups, *(train.groups or ())}
     names = profile.group_names or "groups"
-    return [f"the epoch is chosen by one of {len(every)} {names} alone ({valid.groups[0]}); {more}"]
+    return [f"the epoch is chosen by one of {len(others)} {names} alone ({valid.groups[0]}); {more}"]
 
 
 def _unknown_groups(profile: Profile) -> list[str]:
