@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bitspike.analysis.baselines import FITS, PENALTIES, baselines, fit, logistic, majority, scores
+from bitspike.analysis.baselines import PENALTIES, baselines, fit, fit_count, logistic, majority, scores
 from bitspike.data.samples import Images, frames_from_dense
 
 
@@ -113,11 +113,38 @@ def test_baselines_of_events_and_of_images():
     found = baselines(
         samples.select(torch.arange(40)), samples.select(torch.arange(40, 60)), on_fit=lambda: ticks.append(1)
     )
-    assert (found.majority, found.logistic, len(ticks)) == (0.5, 1.0, FITS)
+    assert (found.majority, found.logistic, len(ticks)) == (0.5, 1.0, len(PENALTIES) + 1)
     assert found.features == "counts in 10 time bins, 60 numbers a sample"
     assert found.penalty in PENALTIES
     images = (values.sum(1).view(60, 1, 2, 3) * 5).to(torch.uint8)
     assert baselines(Images(images, labels), Images(images, labels)).logistic == 1.0
+
+
+def one_event_each(rows, columns):
+    """Samples of a camera of 16 x 16 pixels, two classes: one event, in one of the pixels that each class has."""
+    drawn = torch.Generator().manual_seed(0)
+    labels = torch.arange(40) % 2
+    values = torch.zeros(40, 4, 2, 16, 16)
+    for at, label in enumerate(labels.tolist()):
+        t, p = (int(torch.randint(high, (1,), generator=drawn)) for high in (4, 2))
+        y, x = (int(torch.randint(low, high, (1,), generator=drawn)) for low, high in (rows[label], columns[label]))
+        values[at, t, p, y, x] = 1
+    return frames_from_dense(values, labels)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "features"),
+    [
+        (((0, 2), (0, 2)), ((0, 2), (2, 4)), "(2 x 2 pixels as one), 512"),  # both classes in one square of 4 x 4
+        (((0, 4), (0, 4)), ((0, 4), (4, 8)), "(4 x 4 pixels as one), 128"),  # a square each: few samples are enough
+    ],
+)
+def test_the_squares_of_a_camera_are_chosen_like_the_penalty(rows, columns, features):
+    samples = one_event_each(rows, columns)
+    ticks = []
+    found = baselines(samples, samples, on_fit=lambda: ticks.append(1))
+    assert found.features == f"counts in 4 time bins {features} numbers a sample"
+    assert len(ticks) == fit_count(samples) == 2 * len(PENALTIES) + 1
 
 
 @pytest.mark.parametrize(("trained", "tested"), [(5, 20), (20, 5), (20, 40), (40, 20)])

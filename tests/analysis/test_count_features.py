@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bitspike.analysis.count_features import MOST_FEATURES, count_features, pooling
+from bitspike.analysis.count_features import MOST_FEATURES, camera_grids, count_features, pooling
 from bitspike.data.samples import Images, frames_from_dense
 
 
@@ -58,6 +58,23 @@ def test_a_camera_is_pooled():
     pooled = padded.view(3, 10, 2, 12, 3, 12, 3).sum((4, 6))
     assert torch.equal(features, pooled.flatten(1))
     assert words == "counts in 10 time bins (3 x 3 pixels as one), 2,880 numbers a sample"
+
+
+def test_a_camera_on_a_grid_of_squares():
+    values, samples = random_frames(samples=3, steps=10, shape=(2, 34, 20))
+    features, words = count_features(samples, squares=8)
+    padded = torch.nn.functional.pad(values, (0, 0, 0, 1))  # 7 x 4 squares of 5 x 5 pixels
+    assert torch.equal(features, padded.view(3, 10, 2, 7, 5, 4, 5).sum((4, 6)).flatten(1))
+    assert words == "counts in 10 time bins (5 x 5 pixels as one), 560 numbers a sample"
+
+
+@pytest.mark.parametrize(
+    ("shape", "grids"),
+    [((2, 34, 34), (8, 4)), ((1, 6, 3), (6, 4)), ((1, 2, 2), (2,)), ((2, 1, 9), (None,)), ((2, 9), (None,))],
+)
+def test_only_cameras_are_divided_into_squares(shape, grids):
+    assert camera_grids(random_frames(samples=1, steps=2, shape=shape)[1]) == grids
+    assert camera_grids(Images(torch.zeros(1, 1, 28, 28), torch.zeros(1))) == (None,)
 
 
 def test_channels_in_a_row_are_joined():

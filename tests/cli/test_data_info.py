@@ -81,8 +81,8 @@ def test_a_file_of_data_needs_an_experiment_file(own, cli):
     status, _, err = cli("data", "info", "mine.npz")
     assert status == 1
     assert err == (
-        "bitspike: data info: mine.npz is not a TOML file; write mine.toml with the lines [data], file = 'mine.npz' "
-        "and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that\n"
+        "bitspike: data info: mine.npz is not a TOML file; write mine.toml beside it with the lines [data], "
+        "file = 'mine.npz' and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that\n"
     )
 
 
@@ -221,3 +221,75 @@ def test_samples_that_begin_late_are_told(own, cli):
     assert [each["cause"] for each in told["warnings"]] == ["late beginning"]
     assert 'set data.time_origin = "first"' in told["warnings"][0]["remedy"]
     assert json.loads(cli("data", "info", "mine.toml", "--set", "time_origin=first", "--json")[1])["warnings"] == []
+
+
+def test_channels_are_named(own, cli):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 6, 2400)
+    x = np.where((x == 1) | (x == 4), 3, x)
+    np.savez(own / "mine.npz", **{**np.load(own / "mine.npz"), "x": x})
+    lines = cli("data", "info", "mine.toml", "--set", "bin_ms=2")[1].splitlines()
+    (busiest,) = (line for line in lines if line.startswith("busiest      "))
+    assert busiest.startswith("busiest      channels 3 (")
+    assert busiest.endswith(" of the training events")
+    assert "silent       channels 1, 4, of 6: no event in any training sample" in lines
+
+
+def test_all_files_are_named(own, cli):
+    recordings(own / "test.npz", seed=1, labels=np.array(["left", "right"])[np.arange(40) % 2])
+    recordings(own / "dev.npz", seed=2, labels=np.array(["left", "right"])[np.arange(40) % 2])
+    settings = ("--set", "test_file=test.npz", "--set", "validation_file=dev.npz")
+    lines = cli("data", "info", "mine.toml", *settings)[1].splitlines()
+    assert lines[:3] == ["title        mine.npz", "test file    test.npz", "valid file   dev.npz"]
+    told = json.loads(cli("data", "info", "mine.toml", *settings, "--json")[1])
+    assert (told["title"], told["test_file"], told["validation_file"]) == ("mine.npz", "test.npz", "dev.npz")
+
+
+def test_many_balanced_classes_share_a_row(own, cli):
+    names = np.array([f"letter {sign}" for sign in "abcdefghijkl"])
+    recordings(own / "mine.npz", samples=120, labels=names[np.arange(120) % 12])
+    lines = cli("data", "info", "mine.toml")[1].splitlines()
+    assert [line.split() for line in lines if line.startswith("each of 12 ")] == [["each", "of", "12", "7", "1", "2"]]
+    (classes,) = (line for line in lines if line.startswith("classes"))
+    assert classes.startswith("classes      12: letter a, letter b, ")
+    recordings(own / "mine.npz", samples=120, labels=names[np.minimum(np.arange(120) % 13, 11)])  # one has twice
+    assert "letter a " in cli("data", "info", "mine.toml")[1]
+
+
+def test_images_say_for_how_long_they_are_shown(workplace, cli):
+    toml = write_experiment(workplace)
+    assert "time steps   6, for which an image is shown (net.steps)" in cli("data", "info", str(toml))[1]
+
+
+NOTE = (
+    "note: the epoch is chosen by one of 5 groups alone (5); data.validation_groups, or a larger data.validation_share"
+)
+
+
+def test_one_group_that_chooses_the_epoch_is_told(own, cli):
+    recordings(own / "mine.npz", groups=np.arange(40) // 2 % 6)
+    (own / "mine.toml").write_text((own / "mine.toml").read_text() + "validation_groups = [5]\n" + NET)
+    status, out, _ = cli("data", "info", "mine.toml")
+    assert status == 0
+    assert NOTE in out
+    (note,) = json.loads(cli("data", "info", "mine.toml", "--json")[1])["notes"]
+    assert f"note: {note}".startswith(NOTE)
+    assert NOTE in cli("train", "mine.toml", "--out", "run")[2]
+    assert "note" not in cli("data", "info", "mine.toml", "--set", "validation_groups=[3,5]")[1]
+
+
+def test_a_test_file_without_groups_is_told(own, cli):
+    recordings(own / "mine.npz", groups=np.arange(40) // 2 % 6)
+    recordings(own / "test.npz", seed=1)
+    out = cli("data", "info", "mine.toml", "--set", "test_file=test.npz", "--set", "validation_groups=[3,5]")[1]
+    assert out.endswith(
+        "note: the test samples have no groups: it cannot be checked whether a group is in two splits; give every "
+        "file an array groups\n"
+    )
+
+
+def test_names_of_rows_are_not_broken(own, cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = cli("data", "info", "mine.toml")[1].splitlines()
+    for name in ("events a sample", "steps with events", "lost at the border"):
+        assert [line for line in lines if line.startswith(name)]

@@ -61,6 +61,21 @@ def test_on_a_gpu_only_the_times_between_looks_count(clock):
     assert said == ["100 epochs of 400 iterations", "about 7 minutes to go, 4 s an epoch"]
 
 
+def test_an_evaluation_takes_a_third_for_each_sample_that_judges():
+    labels = torch.arange(100) % 4
+    groups = torch.arange(100) // 40  # 40, 40 and 20 samples
+    images = Images(torch.zeros(100, 1), labels, groups)
+    spec = with_values(preset("mnist/annealed"), ["train.protocol=holdout", "data.repeat=2"])
+    by_group = Forecast(spec, Dataset("mine", "Mine", 4, images, images, group_names="groups"), "cpu")
+    assert by_group.evaluation == pytest.approx(20 / (2 * 80) / 3)
+    valid = images.select(torch.arange(50))
+    by_file = Forecast(spec, Dataset("mine", "Mine", 4, images, images, valid=valid), "cpu")
+    assert by_file.evaluation == pytest.approx(50 / (2 * 100) / 3)
+    paper = with_values(spec, ["train.protocol=paper"])
+    by_test = Forecast(paper, Dataset("mine", "Mine", 4, images, valid), "cpu")
+    assert by_test.evaluation == pytest.approx(50 / (2 * 100) / 3)
+
+
 def test_a_resumed_run_counts_what_is_left(clock):
     ahead = forecast(epochs=10)
     assert ahead.begins(9, 100, 50) == "10 epochs of 100 iterations, from epoch 9 on"

@@ -91,6 +91,6 @@ def test_a_file_of_samples_is_no_experiment_file(name):
         bitspike.data.load(name)
     file = name.rpartition("/")[2]
     assert str(caught.value) == (
-        f"load: {name} is a file of samples, but load takes an experiment file; write x.toml with the lines [data], "
-        f"file = '{file}' and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that"
+        f"load: {name} is a file of samples, but load takes an experiment file; write x.toml beside it with the lines "
+        f"[data], file = '{file}' and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that"
     )

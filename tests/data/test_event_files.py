@@ -18,6 +18,8 @@ from bitspike.data import array_files
 from bitspike.data.array_files import open_arrays, read_npy
 from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
 from bitspike.data.sample_columns import read_columns
+from bitspike.data.speech.cochlea import Spikes
+from bitspike.data.speech.spike_files import as_events, write_spikes
 from helpers.files import event_arrays, npy_bytes, write_hdf5, write_npz
 
 WRITERS = {"data.npz": write_npz, "data.h5": write_hdf5}
@@ -48,6 +50,22 @@ def test_names_tell_the_kind(write):
     assert kind_of(write(**SPIKES)) == "spikes"
     assert kind_of(write(**event_arrays())) == "events"
     assert kind_of(write(**event_arrays(unit="t"))) == "events"
+
+
+def test_arrays_in_the_groups_of_an_hdf5_file_are_not_read(tmp_path):
+    path = tmp_path / "data.h5"
+    with h5py.File(path, "w") as file:
+        file["labels"] = [0, 1]
+        file["camera/t"] = [1, 2]
+    refused(kind_of, path, r"; arrays in its HDF5 groups \(camera\) are not read: put them on the first level$")
+
+
+def test_the_layout_of_shd_says_what_to_do(tmp_path):
+    spikes = Spikes(np.array([10, 20]), np.array([3, 4], np.uint16), 0.1)
+    path = write_spikes(tmp_path / "data.h5", as_events([spikes, spikes], [0, 1]))
+    refused(
+        kind_of, path, r"has the layout of SHD .* write a \.npz file \(`bitspike encode` does with --out FILE\.npz\)"
+    )
 
 
 @pytest.mark.parametrize(

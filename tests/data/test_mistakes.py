@@ -274,12 +274,12 @@ def test_dead_channels():
     cause, where, line = only(binned(x=one))
     assert (cause, where) == ("dead channels", "train")
     assert line.startswith(
-        "1 of 10 channels (10.0%) have no event in any training sample (1 of them have events in the test samples)"
+        "1 of 10 channels (10.0%) have no event in any training sample (1 of them have events in the test samples): 0"
     )
     assert line.endswith("; are all files of one sensor? A network learns nothing about them")
     both = [recordings(seed) for seed in (0, 1)]
     assert only(*(binned(x=np.where(each.x == 0, 1, each.x), t=each.t) for each in both))[2].endswith(
-        "no event in any training sample; is data.sensor too large, or the order of x and y wrong? A network learns "
+        "no event in any training sample: 0; is data.sensor too large, or the order of x and y wrong? A network learns "
         "nothing about them"
     )
     fewer = recordings(units=11).x
@@ -299,7 +299,7 @@ def test_a_camera_may_have_dead_pixels_up_to_a_half(dead, expected):
 
 @pytest.mark.parametrize(
     ("units", "share", "expected"),
-    [(6, 0.35, False), (6, 0.45, True), (100, 0.15, False), (100, 0.25, True), (800, 0.04, False), (800, 0.06, True)],
+    [(6, 0.35, False), (6, 0.45, True), (100, 0.03, False), (100, 0.07, True), (800, 0.004, False), (800, 0.02, True)],
 )
 def test_a_channel_that_dominates(units, share, expected):
     rng = np.random.default_rng(5)
@@ -310,6 +310,35 @@ def test_a_channel_that_dominates(units, share, expected):
     if expected:
         assert str(causes[0]).startswith("channel 3 has ")
         assert f"the mean channel {1 / units:.2%}" in str(causes[0])
+
+
+def test_hot_pixels_of_a_camera():
+    """Two pixels of 400 that fire all the time; most of the others are silent."""
+    generator = torch.Generator().manual_seed(0)
+    rate = torch.where(torch.rand(1, 20, 20, generator=generator) < 0.3, 0.05, 0.0)
+    values = torch.poisson(rate.expand(40, 20, 1, 20, 20), generator=generator)
+    train, test = (frames_from_dense(each, torch.arange(20) % 4) for each in values.split(20))
+    assert [each.cause for each in found(train, test)] == ["dead channels"]
+    for place, count in (((3, 4), 10), ((7, 0), 8)):
+        values[:, :, 0, place[0], place[1]] = count
+    train = frames_from_dense(values[:20], torch.arange(20) % 4)
+    line = next(str(each) for each in found(train, test) if each.cause == "dominant channel")
+    assert line.startswith("2 of 400 channels have 73.9")
+    assert (
+        "% of all training events, each more than 5 times what 95 % of the channels have: (0, 3, 4), (0, 7, 0) " in line
+    )
+    assert "(polarity, row, column); are they broken" in line
+    assert line.endswith(
+        "are they broken (hot pixels)? If so leave their events out; data.clip limits what a bin counts"
+    )
+
+
+def test_smooth_unlike_channels_are_not_hot():
+    """Channels whose rates differ a thousandfold, but without a jump, as those of a cochlea or a camera's corners."""
+    rate = torch.logspace(-3, 0, 100)
+    values = torch.poisson(rate.expand(20, 40, 100), generator=torch.Generator().manual_seed(0))
+    train, test = (frames_from_dense(each, torch.arange(10) % 4) for each in values.split(10))
+    assert [each.cause for each in found(train, test)] == []
 
 
 def test_a_channel_of_a_camera_is_named_by_its_place():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from bitspike.data import Dataset, Images, event_profile, profile
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.duplicates import LEAST_BINS, count_repeated, sample_digests
+from bitspike.data.event_profile import camera_words, channel_name
 from bitspike.data.events import Events
 from bitspike.data.profiles import Spread
 from bitspike.data.samples import frames_from_dense
@@ -125,3 +126,31 @@ def test_samples_with_little_in_them_are_not_compared():
 def test_a_spread_is_of_values_that_occur():
     assert Spread.of(torch.arange(101)) == Spread(50, 5, 95)
     assert Spread.of(torch.tensor([7])) == Spread(7, 7, 7)
+
+
+def hot_and_silent(rates):
+    """The hot and the silent channels of a sample with these numbers of events in a row of channels."""
+    events = event_profile.event_profile(frames_from_dense(torch.tensor(rates)[None, None], torch.tensor([0])))
+    return events.hot, events.silent
+
+
+def test_hot_channels_have_five_times_the_95th_percentile():
+    others = [2] * 20
+    assert hot_and_silent([*others, 10]) == ([], [])
+    assert hot_and_silent([*others, 11, 0, 0]) == ([20], [21, 22])
+    assert hot_and_silent([11, *others, *others, 30]) == ([41, 0], [])  # the busiest first
+    assert hot_and_silent([2] * 18 + [100]) == ([], [])  # of 19 channels the 95th percentile is among the largest
+    assert hot_and_silent([0] * 400 + [2] * 19 + [100]) == ([419], list(range(400)))  # silent ones do not count
+
+
+@pytest.mark.parametrize(
+    ("channel", "shape", "name"), [(7, (9,), "7"), (7, (2, 4), "(1, 3)"), (29, (2, 3, 6), "(1, 1, 5)")]
+)
+def test_names_of_channels(channel, shape, name):
+    assert channel_name(channel, shape) == name
+
+
+def test_the_numbers_of_a_cameras_channel_are_explained():
+    assert camera_words((2, 8, 8), 1) == " (polarity, row, column)"
+    assert camera_words((2, 8, 8), 4) == " (polarity, row, column, in squares of 4 pixels)"
+    assert camera_words((2, 1, 8), 4) == camera_words((700,), 1) == ""

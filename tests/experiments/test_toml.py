@@ -233,18 +233,18 @@ def test_a_file_with_a_strange_name_that_is_there(tmp_path):
 # ---- What `train` takes
 
 
-TO_START_FROM = "(bitspike preset show mnist/annealed prints one to start from)"
+LINES = (
+    "beside it with the lines [data], file = '{}' and, for events in t, time_unit = 'us' (or 'ms', 's'), and give that"
+)
 
 
 def test_data_in_place_of_an_experiment(here):
     np.savez(here / "mine.npz", images=np.zeros((2, 1, 4, 4), np.float32), labels=np.arange(2))
     assert refused(preset_or_file, "mine.npz") == (
-        "mine.npz holds data; an experiment is a preset or a TOML file: write one with [data] file = 'mine.npz', "
-        f"[net] and [train] {TO_START_FROM}"
+        f"mine.npz holds data; an experiment is a preset or a TOML file: write mine.toml {LINES.format('mine.npz')}"
     )
     assert refused(preset_or_file, "gone.h5") == (
-        "gone.h5 does not exist; an experiment is a preset or a TOML file: write one with [data] file = 'gone.h5', "
-        f"[net] and [train] {TO_START_FROM}"
+        f"gone.h5 does not exist; an experiment is a preset or a TOML file: write gone.toml {LINES.format('gone.h5')}"
     )
 
 

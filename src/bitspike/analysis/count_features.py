@@ -10,18 +10,40 @@ from torch import Tensor
 from bitspike.data.samples import Frames, Images, Samples
 
 TIME_BINS = 10
+CAMERA_GRIDS = (8, 4)  # squares along the longer side of a camera; baselines choose one
 MOST_FEATURES = 5000
 _AT_ONCE = 256  # samples: all their events are in memory at the same time
 
 
-def count_features(samples: Samples, steps: int | None = None) -> tuple[Tensor, str]:
+def camera_grids(samples: Samples) -> tuple[int | None, ...]:
+    """Return the numbers of squares that baselines try along a camera's longer side; (None,) for other samples.
+
+    A camera of few pixels is not divided into more squares than it has pixels.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.analysis.count_features import camera_grids
+        >>> from bitspike.data.samples import frames_from_dense
+        >>> camera_grids(frames_from_dense(torch.zeros(1, 5, 2, 34, 34), torch.tensor([0])))
+        (8, 4)
+        >>> camera_grids(frames_from_dense(torch.zeros(1, 5, 700), torch.tensor([0])))
+        (None,)
+    """
+    if isinstance(samples, Images) or len(samples.shape) != 3 or min(samples.shape[1:]) == 1:
+        return (None,)
+    side = max(samples.shape[1:])
+    return tuple(dict.fromkeys(min(each, side) for each in CAMERA_GRIDS))
+
+
+def count_features(samples: Samples, steps: int | None = None, *, squares: int | None = None) -> tuple[Tensor, str]:
     """Return features `[N, F]` float32 of all samples, and words that say what they are.
 
     Events are counted in ten time bins of equal length, for each channel. Of images these are the pixels. Where that
     would be more than 5,000 numbers, the counts or pixels of neighbours are added: of k channels in a row, or of k x k
-    pixels. k is the smallest that is enough. `steps` is the number of time steps that the bins divide, where it is not
-    that of the samples: give the training samples' steps for test samples, so that a feature is the same time in both.
-    Later events are in no bin.
+    pixels. k is the smallest that is enough; with `squares` it is so large that no side of a camera has more squares.
+
+    `steps` is the number of time steps that the bins divide, where it is not that of the samples: give the training
+    samples' steps for test samples, so that a feature is the same time in both. Later events are in no bin.
 
     Examples:
         >>> import torch
@@ -39,12 +61,12 @@ def count_features(samples: Samples, steps: int | None = None) -> tuple[Tensor, 
         return values, f"pixels{joined}, {cells:,} numbers a sample"
     steps = samples.steps if steps is None else steps
     bins = min(TIME_BINS, steps)
-    place, cells, joined = pooling(samples.shape, MOST_FEATURES // bins)
+    place, cells, joined = pooling(samples.shape, MOST_FEATURES // bins, squares)
     values = _counts(samples, steps, bins, place, cells)
     return values, f"counts in {bins} time bins{joined}, {bins * cells:,} numbers a sample"
 
 
-def pooling(shape: tuple[int, ...], most: int) -> tuple[Tensor, int, str]:
+def pooling(shape: tuple[int, ...], most: int, squares: int | None = None) -> tuple[Tensor, int, str]:
     """Return for each place of a sample the cell that it belongs to, how many cells there are, and how it was joined.
 
     Examples:
@@ -54,7 +76,7 @@ def pooling(shape: tuple[int, ...], most: int) -> tuple[Tensor, int, str]:
     """
     space = shape[-2:] if len(shape) > 1 else shape
     before = math.prod(shape) // math.prod(space)
-    k = 1
+    k = 1 if squares is None else -(-max(space) // squares)
     while before * math.prod(-(-side // k) for side in space) > most and k < max(space):
         k += 1
     sides = [-(-side // k) for side in space]

@@ -12,7 +12,8 @@ MOST_LINES = 4
 
 
 def finding_lines(spec: Experiment, data: Dataset) -> list[str]:
-    """Return a line for each finding that is no warning of the run, and one that says where there are more."""
+    """Return the notes about groups, a line for each finding that is no warning of the run, and where more are."""
+    from bitspike.data.group_notes import group_notes
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
     from bitspike.experiments.data_warnings import FINDINGS
@@ -21,6 +22,8 @@ def finding_lines(spec: Experiment, data: Dataset) -> list[str]:
     parts = {str(name): samples for name, samples in splits(spec, data).items()}
     shown = profile(data, parts, class_weights=spec.train.class_weights != "none")
     found = [str(finding) for finding in findings(shown) if finding.cause not in FINDINGS]
-    lines = [f"warning: {each}" for each in found[:MOST_LINES]]
+    notes = group_notes(shown, from_file=data.valid is not None, chooses=spec.train.choose == "best")
+    lines = [f"note: {each}" for each in notes]
+    lines += [f"warning: {each}" for each in found[:MOST_LINES]]
     more = len(found) - MOST_LINES
     return lines + ([f"warning: and {more} more; `bitspike data info` shows all"] if more > 0 else [])

@@ -12,9 +12,8 @@ import typer
 
 from bitspike.cli.console import bars, baselines_in_words, echo, echo_json, say
 from bitspike.cli.data import sets
-from bitspike.cli.data_table import class_table, figures_table
+from bitspike.cli.data_text import show
 from bitspike.cli.options import AsJson, Baselines
-from bitspike.terminal import draw, screen
 
 if TYPE_CHECKING:
     from bitspike.analysis.baselines import Baselines as FoundBaselines
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
     from bitspike.data.finding import Finding
     from bitspike.data.profiles import Profile, SplitProfile
     from bitspike.data.samples import Dataset, Samples
+    from bitspike.experiments.schema import Experiment
     from bitspike.train.config import TrainConfig
-
-MOST_GROUPS = 40  # that a line names; --json has all
 
 
 @sets.command()
@@ -46,6 +44,7 @@ def info(
     from bitspike.data.catalog import CATALOG, drawn_from_seed
     from bitspike.data.data_tables import is_toml
     from bitspike.data.datasets import open_dataset
+    from bitspike.data.group_notes import group_notes
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
     from bitspike.experiments.beside import require_classes
@@ -53,6 +52,8 @@ def info(
     if out is not None:
         require_picture(out)
     config = _config(name, set_ or [])
+    spec = _experiment(Path(name), set_ or []) if is_toml(name) else None
+    config = config if spec is None else spec.data
     if baselines:
         require_classes(config.name)
     began = time.perf_counter()
@@ -65,22 +66,30 @@ def info(
     found = refused + ([] if drawn_from_seed(config.name) else findings(shown))
     if config.file is None:  # the splits of a published set are as they are
         found = [finding for finding in found if finding.cause != "shared groups"]
+    chooses = training.choose == "best"
+    notes = [] if config.file is None else group_notes(shown, from_file=data.valid is not None, chooses=chooses)
     if out is not None:
         _draw(data, splits, shown, out)
     beside = _baselines(splits) if baselines else None
     entry = next((each for each in CATALOG.values() if each.name == config.name), None)
-    values: dict[str, Any] = {"name": data.name, "title": data.title, "edition": data.edition}
+    values: dict[str, Any] = {"name": data.name, "title": data.title, **_other_files(config), "edition": data.edition}
     if entry is not None:
         values |= {key: getattr(entry, key) for key in ("what", "licence", "homepage", "citation")}
     values |= {"classes": data.classes, "shape": list(data.shape), "load_seconds": round(seconds, 3)}
     if as_json:
         values |= {split: _as_json(shown, split, samples) for split, samples in splits.items()}
+        values["notes"] = notes
         values["warnings"] = [asdict(finding) for finding in found]
         if beside is not None:
             values["baselines"] = asdict(beside)
         echo_json(values)
         return
-    _show(values, shown, found)
+    show(
+        values,
+        shown,
+        [f"note: {each}" for each in notes] + [f"warning: {each}" for each in found],
+        None if spec is None else spec.net.steps,
+    )
     if beside is not None:
         echo(f"baselines    {baselines_in_words(beside)}")
     if out is not None:
@@ -98,8 +107,7 @@ def _config(name: str, settings: list[str]) -> DataConfig:
     options = {key.removeprefix("data."): value for key, value in map(parse_setting, settings)}
     if is_toml(name):
         options |= {key: absolute(Path(), options[key], f"--set {key}") for key in FILES if key in options}
-        config = read_data_config(Path(name), options, " with --set")
-        return _completed(Path(name), settings) or config
+        return read_data_config(Path(name), options, " with --set")
     if Path(name).is_file():
         raise ValueError(f"data info: {name} is not a TOML file; {toml_lines(name)}")
     lookup(name, CATALOG)
@@ -108,14 +116,21 @@ def _config(name: str, settings: list[str]) -> DataConfig:
     return validated(DataConfig, {"name": name, **options}, f"data info {name}")
 
 
-def _completed(path: Path, settings: list[str]) -> DataConfig | None:
-    """Return the data of the whole experiment, with what a recipe adds; None if the file is not one yet."""
+def _experiment(path: Path, settings: list[str]) -> Experiment | None:
+    """Return the whole experiment, with what a recipe adds; None if the file is not one yet."""
     from bitspike.experiments.schema import read_experiment
 
     try:
-        return read_experiment(path, [f"data.{setting.removeprefix('data.')}" for setting in settings]).data
+        return read_experiment(path, [f"data.{setting.removeprefix('data.')}" for setting in settings])
     except (ValueError, OSError):  # what is wrong with the data itself is said when it is opened
         return None
+
+
+def _other_files(config: DataConfig) -> dict[str, str]:
+    """Return the user's own files other than the training file, which is the title, by their field."""
+    from bitspike.data.own_paths import called, own_paths
+
+    return {} if config.file is None else {key: called(of) for key, of in own_paths(config).items() if key != "file"}
 
 
 def _given(data: Dataset) -> dict[str, Samples]:
@@ -130,7 +145,9 @@ def _training(path: Path | None) -> TrainConfig:
 
     table = None if path is None else read_toml(path).get("train")
     given = table if isinstance(table, dict) else {}
-    return TrainConfig.model_construct(**{key: given[key] for key in ("protocol", "class_weights") if key in given})
+    return TrainConfig.model_construct(
+        **{key: given[key] for key in ("protocol", "class_weights", "choose") if key in given}
+    )
 
 
 def _splits(config: DataConfig, training: TrainConfig, data: Dataset) -> tuple[dict[str, Samples], list[Finding]]:
@@ -149,10 +166,11 @@ def _splits(config: DataConfig, training: TrainConfig, data: Dataset) -> tuple[d
 
 def _baselines(splits: Mapping[str, Samples]) -> FoundBaselines:
     """Return what simple classifiers reach on the test samples, with a bar for the fits."""
-    from bitspike.analysis.baselines import FITS, baselines
+    from bitspike.analysis.baselines import baselines, fit_count
 
     with bars() as begin:
-        return baselines(splits["train"], splits["test"], on_fit=begin("logistic regression", FITS))
+        fitted = begin("logistic regression", fit_count(splits["train"]))
+        return baselines(splits["train"], splits["test"], on_fit=fitted)
 
 
 def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Path) -> None:
@@ -175,30 +193,6 @@ def _draw(data: Dataset, splits: Mapping[str, Samples], shown: Profile, out: Pat
         events["train"].bin_ms if events else None,
     )
     draw_data(figure, out)
-
-
-def _show(values: Mapping[str, Any], shown: Profile, found: list[Finding]) -> None:
-    """Print the figures as text and tables, and a line for each warning."""
-    from bitspike.data.finding import listed
-
-    console = screen()
-    for key, value in values.items():
-        if key != "name":
-            echo(f"{key:<13}{value}")
-    train = shown.splits["train"].events
-    if train is not None:
-        width = "" if train.bin_ms is None else f" of {train.bin_ms:g} ms"
-        echo(f"{'time steps':<13}{train.steps}{width}")
-    for name, split in shown.splits.items():
-        if split.groups is not None:
-            echo(f"{name:<13}{shown.group_names or 'groups'} [{listed(split.groups, MOST_GROUPS)}]")
-    echo("")
-    if any(sum(split.by_class) for split in shown.splits.values()):  # or labels are times
-        draw(class_table(shown), console)
-        echo("")
-    draw(figures_table(shown, console.width), console)
-    for finding in found:
-        echo(f"warning: {finding}")
 
 
 def _as_json(shown: Profile, split: str, samples: Samples) -> dict[str, Any]:

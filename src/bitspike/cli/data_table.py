@@ -13,11 +13,20 @@ if TYPE_CHECKING:
     from bitspike.data.profiles import EventProfile, ImageProfile, Profile, SplitProfile, Spread
 
 MOST_CLASSES = 40  # rows; --json has all
+FEW_CLASSES = 10  # have a row each, whether they are balanced or not
+BALANCED = 0.1  # of the smallest class: what the largest may have more
 
 
 def class_table(shown: Profile) -> Table:
-    """Return the number of samples of each class in each split, and the share of the largest class."""
+    """Return the number of samples of each class in each split, and the share of the largest class.
+
+    Many classes with nearly the same number of samples share one row.
+    """
     made = table(words=["class"], numbers=list(shown.splits))
+    if classes_share_a_row(shown):
+        made.add_row(f"each of {len(shown.class_names)}", *(_range(split.by_class) for split in shown.splits.values()))
+        made.add_row("all", *(f"{split.samples:,}" for split in shown.splits.values()))
+        return made
     for at, name in enumerate(shown.class_names[:MOST_CLASSES]):
         made.add_row(name, *(f"{split.by_class[at]:,}" for split in shown.splits.values()))
     if (more := len(shown.class_names) - MOST_CLASSES) > 0:
@@ -28,6 +37,21 @@ def class_table(shown: Profile) -> Table:
     return made
 
 
+def classes_share_a_row(shown: Profile) -> bool:
+    """Return whether the table of classes has one row for all, as they are many and balanced in every split."""
+    return len(shown.class_names) > FEW_CLASSES and all(_balanced(split.by_class) for split in shown.splits.values())
+
+
+def _balanced(by_class: Sequence[int]) -> bool:
+    """Return whether all classes have the same number of samples, but for one sample or a tenth."""
+    return min(by_class) > 0 and max(by_class) - min(by_class) <= max(1, BALANCED * min(by_class))
+
+
+def _range(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,}..{high:,}"
+
+
 def figures_table(shown: Profile, width: int) -> Table:
     """Return the figures of events or images, a column for each split.
 
@@ -35,14 +59,15 @@ def figures_table(shown: Profile, width: int) -> Table:
     """
     rows = [(title, [cell(split) for split in shown.splits.values()]) for title, cell in _ROWS]
     rows = [(title, cells) for title, cells in rows if any(cells)]
+    heading = "median (5..95 %)"
     longest = [
-        max(len(title) for title, _ in rows),
+        max(len(heading), *(len(title) for title, _ in rows)),
         *(max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)),
     ]
-    heading = "median (5..95 %)"
     if sum(longest) + 2 * len(shown.splits) > width:
         heading, rows = "median", [row for title, cells in rows for row in _apart(title, cells)]
     made = table(words=[heading], numbers=list(shown.splits))
+    made.columns[0].no_wrap = True
     for title, cells in rows:
         made.add_row(title, *cells)
     return made
@@ -53,7 +78,8 @@ def _apart(title: str, cells: Sequence[str]) -> list[tuple[str, list[str]]]:
     if not any(cell.endswith(")") for cell in cells):
         return [(title, list(cells))]
     medians, ranges = zip(*(cell.rstrip(")").partition(" (")[::2] for cell in cells), strict=True)
-    return [(title, list(medians)), ("  5..95 %", list(ranges))]
+    indent = " " * (len(title) - len(title.lstrip()))
+    return [(title, list(medians)), (f"{indent}  5..95 %", list(ranges))]
 
 
 def _of_events(cell: Callable[[EventProfile], str]) -> Callable[[SplitProfile], str]:
@@ -79,8 +105,8 @@ def _short(value: float) -> str:
 _ROWS: tuple[tuple[str, Callable[[SplitProfile], str]], ...] = (
     ("groups", lambda split: "" if split.groups is None else f"{len(split.groups):,}"),
     ("events a sample", _of_events(lambda events: _spread(events.per_sample))),
-    ("events a step", _of_events(lambda events: _spread(events.per_step))),
-    ("events a channel", _of_events(lambda events: _spread(events.per_channel))),
+    ("  in a step", _of_events(lambda events: _spread(events.per_step))),
+    ("  in a channel", _of_events(lambda events: _spread(events.per_channel))),
     ("silent channels", _of_events(lambda events: f"{events.silent_channels:.1%}")),
     ("busiest channel", _of_events(lambda events: f"{events.busiest[1]:.1%}")),
     ("largest count", _of_events(lambda events: f"{events.largest_count}")),

@@ -25,11 +25,13 @@ class Forecast:
     """
 
     def __init__(self, spec: Experiment, data: Dataset, device: str, runs: int = 1) -> None:
+        from bitspike.experiments.held_out import training_rows
+
         self.epochs, self.batch, self.device, self.runs = spec.train.epochs, spec.train.batch, device, runs
-        total = len(data.train) * spec.data.repeat
-        judged = len(data.test) if spec.train.protocol == "paper" else len(data.train) * spec.data.validation_share
-        judged = judged if data.valid is None else len(data.valid)
-        self.evaluation = SHARE * judged / max(total, 1)  # of an epoch's time
+        rows, held = training_rows(spec, data)
+        judged = held if data.valid is None else data.valid.labels
+        judged = data.test.labels if judged is None else judged
+        self.evaluation = SHARE * len(judged) / max(len(rows) * spec.data.repeat, 1)  # of an epoch's time
         self._left = 0  # iterations, of this run
         self._seen = 0
         self._skipped = 1 if device == "cpu" else 2  # marks before the clock starts

@@ -64,8 +64,8 @@ class DataConfig(Config):
     sensor: tuple[Positive, ...] | None = None
     """The sensor's size: height and width, or the number of units. Without it the events tell."""
     time_origin: Literal["first", "zero"] | None = None
-    """The time from which bins count in `file`: that of a sample's `first` event (the default), or time `zero` of its
-    recording."""
+    """The time from which bins count in `file`: that of a sample's `first` event (the default), which may well be
+    noise, or time `zero` of its recording."""
     class_names: Names | None = None
     """The names of the classes in `file`, in the order of their labels. Without it a class is called by its label."""
     groups: Literal["array", "file"] | None = None

@@ -40,8 +40,8 @@ def toml_lines(name: str | Path) -> str:
     """Return advice to write an experiment file for a file of samples: the lines that it needs."""
     path = Path(name)
     return (
-        f"write {path.with_suffix('.toml').name} with the lines [data], file = {path.name!r} and, for events in t, "
-        "time_unit = 'us' (or 'ms', 's'), and give that"
+        f"write {path.with_suffix('.toml').name} beside it with the lines [data], file = {path.name!r} and, for events "
+        "in t, time_unit = 'us' (or 'ms', 's'), and give that"
     )
 
 

@@ -14,6 +14,7 @@ from bitspike.data.array_checks import array, require_finite, require_flat, requ
 from bitspike.data.array_files import LIMIT, Stored, listed, open_arrays
 from bitspike.data.event_times import MICROSECONDS, microseconds, require_different_times, times_from_first
 from bitspike.data.events import Events
+from bitspike.data.hdf5_files import hdf5_folders
 from bitspike.data.sample_columns import as_numbers, group_column, label_column
 from bitspike.data.samples import Frames, Images, frames_from_dense
 from bitspike.data.sensors import sensor_size
@@ -41,9 +42,23 @@ def kind_of(path: Path) -> Kind:
     kinds = [kind for kind in ARRAYS if not _lacking(kind, names)]
     if len(kinds) == 1 and "labels" in names:
         return kinds[0]
+    folders = hdf5_folders(path)
+    if "labels" in names and {"times", "units"} <= set(folders.get("spikes", ())):
+        raise ValueError(
+            f"{path}: has the layout of SHD (lists spikes/times and spikes/units), which data.file does not read; "
+            "write a .npz file (`bitspike encode` does with --out FILE.npz), or use data.name = 'shd' for SHD itself"
+        )
     needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
     raise ValueError(
         f"{path}: holds {listed(names)}, but must hold the arrays of one kind{_reason(kinds, names)} ({needs})"
+        f"{_unread(folders)}"
+    )
+
+
+def _unread(folders: Mapping[str, Sequence[str]]) -> str:
+    """Return that the arrays in an HDF5 file's own groups are not read; an empty text where it has none."""
+    return (
+        f"; arrays in its HDF5 groups ({listed(folders)}) are not read: put them on the first level" if folders else ""
     )
 
 

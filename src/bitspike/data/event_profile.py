@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +12,8 @@ from bitspike.data.frames import Frames
 
 MOST_EVENTS = 95  # percent; "events are over" at the step by which so many have come
 BLOCK_BINS = 2**22
+HOT_TIMES = 5  # what a hot channel has of the 95th percentile of all channels that have events
+FEWEST_CHANNELS = 20  # for which such a percentile means something
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,29 @@ class EventProfile:
         return float((self.by_channel == 0).double().mean())
 
     @property
+    def silent(self) -> list[int]:
+        """The channels that no sample has an event in, as places in `by_channel.flatten()`."""
+        return [int(place) for place in (self.by_channel.flatten() == 0).nonzero()]
+
+    @property
+    def hot(self) -> list[int]:
+        """The channels with more than five times the events of 95 % of the channels, the busiest first.
+
+        Channels without events do not count among the 95 %. Of fewer than 20 channels none is hot.
+        """
+        flat = self.by_channel.flatten()
+        active = flat[flat > 0]
+        if len(active) < FEWEST_CHANNELS:
+            return []
+        found = (flat > HOT_TIMES * Spread.of(active).high).nonzero().flatten()
+        return [int(place) for place in found[flat[found].argsort(descending=True, stable=True)]]
+
+    def shares(self, channels: Sequence[int]) -> list[float]:
+        """Return the share of all events that each of some channels has."""
+        flat = self.by_channel.flatten()
+        return [float(flat[channel] / flat.sum().clamp(min=1e-300)) for channel in channels]
+
+    @property
     def busiest(self) -> tuple[int, float]:
         """The channel with the most events, and its share of all events."""
         flat = self.by_channel.flatten()
@@ -122,6 +147,26 @@ def event_profile(samples: Frames) -> EventProfile:
         cut_ms=None if tally is None or tally.end_us != tally.duration_us else tally.end_us / 1000,
         downsample=1 if tally is None else tally.downsample,
     )
+
+
+def channel_name(channel: int, shape: Sequence[int]) -> str:
+    """Return the name of a channel by its place in samples of `shape`: "3", or "(1, 17, 11)" of a camera."""
+    place: list[int] = []
+    for size in reversed(shape):
+        channel, at = divmod(channel, size)
+        place.insert(0, at)
+    return str(place[0]) if len(place) == 1 else str(tuple(place))
+
+
+def is_camera(shape: Sequence[int]) -> bool:
+    """Return whether channels are the pixels of a camera, and not a row."""
+    return len(shape) == 3 and min(shape[1:]) > 1
+
+
+def camera_words(shape: Sequence[int], downsample: int) -> str:
+    """Return what the numbers in the name of a camera's channel mean, in brackets; an empty text for a row."""
+    squares = f", in squares of {downsample} pixels" if downsample > 1 else ""
+    return f" (polarity, row, column{squares})" if is_camera(shape) else ""
 
 
 def count_silent(samples: Frames) -> int:

@@ -58,6 +58,18 @@ def hdf5_arrays(where: str, file: Any, limit: int, stream: IO[bytes]) -> dict[st
     return arrays
 
 
+def hdf5_folders(path: Path) -> dict[str, list[str]]:
+    """Return the names in each HDF5 group on the first level of a file, by the group's name; of an npz file none."""
+    import h5py
+
+    if not h5py.is_hdf5(path):
+        return {}
+    with readable(str(path)), h5py.File(path, "r") as file:
+        for name in file:
+            _require_own(file, name)
+        return {name: list(file[name]) for name in file if file.get(name, getclass=True) is h5py.Group}
+
+
 def _read(where: str, data: Any, limit: int) -> NDArray[Any]:
     with readable(f"{where}: {listed([data.name.strip('/')])}"):
         require_plain(data.shape, data.dtype, limit)

@@ -38,7 +38,7 @@ def read_columns(path: Path) -> Columns:
 
 
 def label_column(path: Path, arrays: Mapping[str, Stored]) -> NDArray[Any]:
-    """Return the labels of a file as they are: whole numbers from 0 on (int64), or text."""
+    """Return the labels of a file as they are: whole numbers of 0 or more (int64), or text."""
     labels = _numbers_or_text(path, arrays, "labels")
     if not len(labels):
         raise ValueError(f"{path}: labels is empty; at least one sample is required")

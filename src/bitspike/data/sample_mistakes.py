@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from bitspike.data.finding import Finding, count_of
+from bitspike.data.event_profile import HOT_TIMES, camera_words, channel_name, is_camera
+from bitspike.data.finding import Finding, count_of, listed
 from bitspike.data.profiles import Profile
 from bitspike.data.time_mistakes import MOST_LATE
 
 DEAD_CHANNELS = 0.1  # the share of channels in a row without any event
 DEAD_PIXELS = 0.5  # the same for a camera, whose corners often see nothing
 DOMINANT = 0.5  # the share of all events in one channel
-HOT, HOT_TIMES = 0.05, 20  # the same where there are many channels: a share, and so many times the mean channel's
+HOT = 0.01  # the share of all events in hot channels: fewer do no harm
+MOST_HOT = 6  # names in a line
 
 
 def empty_samples(profile: Profile) -> Iterator[Finding]:
@@ -51,7 +53,7 @@ def dead_channels(profile: Profile) -> Iterator[Finding]:
     events = profile.splits["train"].events
     if events is None or events.left_out >= MOST_LATE:  # then channels are the least of the problems
         return
-    if events.silent_channels < (DEAD_PIXELS if _is_camera(profile.shape) else DEAD_CHANNELS):
+    if events.silent_channels < (DEAD_PIXELS if is_camera(profile.shape) else DEAD_CHANNELS):
         return
     channels = events.by_channel.numel()
     silent = round(events.silent_channels * channels)
@@ -60,40 +62,36 @@ def dead_channels(profile: Profile) -> Iterator[Finding]:
     yield Finding(
         "dead channels",
         "train",
-        f"{silent} of {channels} channels ({events.silent_channels:.1%}) have no event in any training sample{but}",
+        f"{silent} of {channels} channels ({events.silent_channels:.1%}) have no event in any training sample{but}: "
+        f"{listed([channel_name(channel, profile.shape) for channel in events.silent])}",
         ("are all files of one sensor?" if seen.any() else "is data.sensor too large, or the order of x and y wrong?")
         + " A network learns nothing about them",
     )
 
 
 def dominant_channel(profile: Profile) -> Iterator[Finding]:
-    """One channel has a large share of all training events."""
+    """One channel has half of all training events, or a few have many times the events of nearly all others."""
     events = profile.splits["train"].events
     if events is None or events.by_channel.numel() < 2 or events.left_out >= MOST_LATE:
         return
     channel, share = events.busiest
-    if share >= min(DOMINANT, max(HOT, HOT_TIMES / events.by_channel.numel())):
-        place = [int(i) for i in _unravelled(channel, profile.shape)]
-        at = str(place[0]) if len(place) == 1 else str(tuple(place))
-        yield Finding(
-            "dominant channel",
-            "train",
-            f"channel {at} has {share:.1%} of all training events, the mean channel "
-            f"{1 / events.by_channel.numel():.2%}",
-            "is it broken (a hot pixel)? If so leave its events out; data.clip limits what a bin counts",
+    hot = events.hot if share < DOMINANT else [channel]
+    together = sum(events.shares(hot))
+    if together < HOT:
+        return
+    channels = events.by_channel.numel()
+    names = listed([channel_name(each, profile.shape) for each in hot], MOST_HOT)
+    if len(hot) == 1:
+        evidence = f"channel {names} has {share:.1%} of all training events, the mean channel {1 / channels:.2%}"
+        remedy = "is it broken (a hot pixel)? If so leave its events out"
+    else:
+        evidence = (
+            f"{len(hot)} of {channels} channels have {together:.1%} of all training events, each more than "
+            f"{HOT_TIMES} times what 95 % of the channels have: {names}"
         )
-
-
-def _is_camera(shape: Sequence[int]) -> bool:
-    return len(shape) == 3 and min(shape[1:]) > 1
-
-
-def _unravelled(index: int, shape: Sequence[int]) -> list[int]:
-    place: list[int] = []
-    for size in reversed(shape):
-        index, at = divmod(index, size)
-        place.insert(0, at)
-    return place
+        remedy = "are they broken (hot pixels)? If so leave their events out"
+    evidence += camera_words(profile.shape, events.downsample)
+    yield Finding("dominant channel", "train", evidence, f"{remedy}; data.clip limits what a bin counts")
 
 
 # ---- Images

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from bitspike.analysis.baselines import FITS, Baselines, baselines
+from bitspike.analysis.baselines import Baselines, baselines, fit_count
 from bitspike.data.catalog import labels_are_times
 from bitspike.data.samples import Samples
 from bitspike.experiments.assembly import RunOptions
@@ -24,7 +24,7 @@ def require_classes(name: str | None) -> None:
 def run_baselines(spec: Experiment, train: Samples, judged: Samples, options: RunOptions) -> Baselines:
     """Return the baselines of the samples `judged`, learnt from the run's training samples, on the run's device."""
     require_classes(spec.data.name)
-    tick = options.progress("logistic regression", FITS)
+    tick = options.progress("logistic regression", fit_count(train))
     return baselines(train.to(options.device), judged.to(options.device), on_fit=tick)
 
 

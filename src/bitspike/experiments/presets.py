@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bitspike.config import unknown_key
+from bitspike.data.data_tables import toml_lines
 from bitspike.experiments.recipes import BASES
 from bitspike.experiments.schema import Experiment, experiment, read_experiment, with_values
 
@@ -35,8 +36,8 @@ def preset(name: str) -> Experiment:
     """Return a preset by its name, such as "mnist/annealed"."""
     if name in BASES:
         raise ValueError(
-            f"preset: {name} is a recipe for data of your own, not an experiment; write a file with [data] file = "
-            f"'mine.npz', which takes it by itself (bitspike preset show {name} prints it)"
+            f"preset: {name} is a recipe for data of your own, not an experiment; write a TOML file with the lines "
+            f"[data] and file = 'mine.npz', which takes it by itself (bitspike preset show {name} prints it)"
         )
     known = [*preset_names(), *BASES]
     if variants := [each for each in known if each.startswith(f"{name}/")]:
@@ -73,10 +74,7 @@ def preset_or_file(name: str, settings: Sequence[str] = ()) -> Experiment:
         raise ValueError(f"{name} is a folder, but an experiment is a preset or a TOML file{run}")
     if path.suffix.lower() in DATA:
         known = "holds data" if path.exists() else "does not exist"
-        raise ValueError(
-            f"{name} {known}; an experiment is a preset or a TOML file: write one with [data] file = '{name}', "
-            "[net] and [train] (bitspike preset show mnist/annealed prints one to start from)"
-        )
+        raise ValueError(f"{name} {known}; an experiment is a preset or a TOML file: {toml_lines(name)}")
     if path.suffix == ".toml" and not path.exists():
         raise FileNotFoundError(f"{name} does not exist; bitspike preset list shows the experiments that are built in")
     if path.suffix == ".toml" or path.is_file():
