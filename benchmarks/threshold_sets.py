@@ -43,6 +43,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "mnist": {},
     "fashion": {},
 }
+IMAGES = ("mnist", "fashion")
 
 
 def draw(made: Drawn, samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

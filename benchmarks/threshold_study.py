@@ -45,7 +45,7 @@ from bitspike.train.loop import Trainer
 from bitspike.train.numerics import as_input, reproducible
 from bitspike.train.run_folder import RunFolder
 from bitspike.train.together import run_together
-from threshold_sets import BUILT_IN, DRAWN, present, write_drawn
+from threshold_sets import BUILT_IN, DRAWN, IMAGES, present, write_drawn
 from threshold_tables import tables
 
 LEVELS = (0.06, 0.125, 0.25, 0.5, 1.0, 2.0)
@@ -109,7 +109,6 @@ def spec_of(data: dict[str, Any], net: dict[str, Any], size: Size, seed: int = 0
                 "slope": 1.0,
                 "theta": 1.0,
                 "surrogate_center": "current",
-                "steps": STATIC_STEPS,
                 **net,
             },
             "train": {
@@ -150,7 +149,8 @@ def train_group(name: str, kind: str, size: Size, device: str, folder: Path) -> 
     opened = open_dataset(spec_of(values, {}, size).data)
     data = Dataset(opened.name, opened.title, opened.classes, opened.train.to(device), opened.test.to(device))
     camera = {"norm": "shared"} if "Conv" in notation(data, size) and kind == "norm" else {}
-    net = {"notation": notation(data, size), **NETWORKS[kind], **camera}
+    static = {"steps": STATIC_STEPS} if data.train.steps is None else {}
+    net = {"notation": notation(data, size), **NETWORKS[kind], **camera, **static}
     iterations = size.epochs * -(-len(data.train) * size.passes // size.batch)
     rows, trainers = [], []
     memory = Path("/dev/shm")  # a run's files are not kept, and need no disk
@@ -207,7 +207,11 @@ def main() -> None:
         print(tables(json.loads(args.table.read_text(encoding="utf-8"))["rows"]))
         return
     size, began = QUICK if args.quick else Size(), time.monotonic()
-    names = ["6 channels, short, dense", "128 channels, short, sparse"] if args.quick else [*DRAWN, *present()]
+    names = (
+        ["6 channels, short, dense", "128 channels, short, sparse"]
+        if args.quick
+        else [*DRAWN, *(name for name in present() if name not in IMAGES)]
+    )
     wanted = groups(args.only or names, quick=args.quick)
     result: dict[str, Any] = {
         "command": shlex.join(["python", *sys.argv]),

@@ -32,7 +32,7 @@ EXPERIMENTS = [
     ),
     case(
         "data for an experiment", ValueError, lambda: preset_or_file("mine.npz"),
-        "mine.npz | an experiment is a preset or a TOML file | [data] file = 'mine.npz' | bitspike preset show",
+        "mine.npz | an experiment is a preset or a TOML file | [data] | file = 'mine.npz'",
     ),
 ]  # fmt: skip
 

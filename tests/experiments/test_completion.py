@@ -264,7 +264,7 @@ def test_presets_take_no_recipe():
         ("net.beta=none", "--set net.beta=none: net.beta is missing"),
     ):
         refuse(lambda each=setting: with_values(preset("shd/best"), [each]), ValueError, says)
-    refuse(lambda: preset("base/images"), ValueError, "base/images is a recipe | [data] file | preset show")
+    refuse(lambda: preset("base/images"), ValueError, "base/images is a recipe | [data] and file | preset show")
 
 
 def test_the_coding_task_has_no_recipe(workplace):

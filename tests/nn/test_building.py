@@ -104,8 +104,9 @@ def test_a_delay_longer_than_the_input_gives_silence():
     assert not any(out.membrane.any() for out in net.run(spikes(10, 2, 6)))
 
 
-def test_a_static_input_is_refused():
-    net = network(IMAGES, SHAPE, delays=5)
+@pytest.mark.parametrize("delays", [5, [0, 5, 0], [0, 0, 1]])
+def test_a_static_input_is_refused(delays):
+    net = network(IMAGES, SHAPE, delays=delays)
     for call in (net, net.run, net.observe, net.scores):
         with pytest.raises(ValueError, match=r"SpikingNetwork: delays need a sequence \[T, B, \.\.\.\], .* delays=0"):
             call(torch.rand(2, *SHAPE))
@@ -136,7 +137,8 @@ def test_delays_are_learnt():
 def test_feedback_behind_a_norm_is_as_large_as_its_currents():
     scales = [layer.lif.recurrent_scale for layer in network(dense_norm=True, recurrent=True).layers[:2]]
     assert scales == [8**-0.5, 7**-0.5]
-    assert [layer.lif.recurrent_scale for layer in network(recurrent=True).layers[:2]] == [1.0, 1.0]
+    for settings in ({}, {"dense_norm": True, "binary": False}):
+        assert [layer.lif.recurrent_scale for layer in network(recurrent=True, **settings).layers[:2]] == [1.0, 1.0]
 
 
 def test_every_dense_layer_has_a_norm_and_no_bias():

@@ -127,8 +127,11 @@ def test_a_scale_multiplies_the_signs_of_recurrent_weights():
     i, layer = current(12, 2, 3), RecurrentLIF(3, 0.5, 1.5, recurrent_scale=0.5)
     assert_same(layer(i), lif(i, beta=0.5, theta=1.5, slope=25.0, recurrent=0.5 * binarize(layer.weight)))
     assert set(layer.recurrent_weight().unique().tolist()) <= {-0.5, 0.5}
+    assert "recurrent_scale=0.5" in repr(layer)
     with pytest.raises(ValueError, match=r"RecurrentLIF: recurrent_scale must be .* > 0, but is 0"):
         RecurrentLIF(3, recurrent_scale=0)
+    with pytest.raises(ValueError, match=r"recurrent_scale multiplies weights of -1/\+1, but binary is False"):
+        RecurrentLIF(3, recurrent_scale=0.5, binary=False)
 
 
 def test_a_recurrent_layers_float_twin_uses_the_weights():
@@ -144,7 +147,6 @@ def test_a_recurrent_layers_float_twin_uses_the_weights():
         ({"recurrent_grad": 0.125}, 0.125),
         ({"recurrent_scale": 0.25}, 2.0),
         ({"recurrent_scale": 0.25, "recurrent_grad": 0.5}, 0.5),
-        ({"recurrent_scale": 0.25, "binary": False}, 1.0),
     ],
 )
 def test_the_share_of_the_gradient_that_goes_back_is_that_of_weights_as_small_as_the_twins(options, share):

@@ -244,6 +244,8 @@ def test_a_layer_that_hears_itself_stays_at_its_drive():
     assert (other.start, other.stop) == pytest.approx((0.125 * second.typical, 0.25 * second.typical))
     (one, first), _ = suggest_with_drives(net, x, 100, start=0.3)
     assert (one.start, one.stop) == pytest.approx((0.3 * first.typical, 1.0 * first.typical))
+    (one, first), _ = suggest_with_drives(net, x, 100, theta_inf=50.0)
+    assert (one.start, one.stop) == pytest.approx((0.5 * first.typical, 50.0))
     (one, first), _ = suggest_with_drives(net, x, 100, stop=0.8)
     assert (one.start, one.stop) == pytest.approx((0.4 * first.typical, 0.8 * first.typical))
 

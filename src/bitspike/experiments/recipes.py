@@ -120,7 +120,8 @@ def _delays_in_words(delays: int | list[int]) -> str:
     each = delays if isinstance(delays, list) else [delays]
     if not any(each):
         return ""
-    return f", delays{' of hidden layers' if each[0] == 0 else ''} up to {max(each)} steps"
+    steps = "1 step" if max(each) == 1 else f"{max(each)} steps"
+    return f", delays{' of hidden layers' if each[0] == 0 else ''} up to {steps}"
 
 
 def decays(layers: Sequence[str], steps: int, rules: Mapping[str, float]) -> list[Any]:
@@ -199,7 +200,7 @@ def _leave_out_what_has_no_meaning(fields: Tables, given: Mapping[str, Any]) -> 
         net.pop("learn_beta", None)
     rates = dict(train.get("rates", {}))
     delays = _value(given, "net", "delays", net.get("delays", 0))
-    if not (any(delays) if isinstance(delays, list) else delays):
+    if not (any(delays) if isinstance(delays, list | tuple) else delays):
         rates.pop("delays", None)
     if not dense_norm and norm == "none":
         rates.pop("norms", None)

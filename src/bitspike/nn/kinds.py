@@ -49,7 +49,7 @@ def _recurrent(layer: NeuronLayer) -> LIF:
     if layer.last or len(layer.shape) > 1:
         return LIF(**layer.settings)
     neurons = layer.shape[0]
-    scale = neurons**-0.5 if layer.normed else 1.0
+    scale = neurons**-0.5 if layer.normed and layer.binary else 1.0
     return RecurrentLIF(
         **layer.settings | {"neurons": neurons}, binary=layer.binary, clip=layer.clip, recurrent_scale=scale
     )

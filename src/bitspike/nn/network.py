@@ -246,10 +246,10 @@ class SpikingNetwork(SelfReporting, Checked):
         if steps is not None:
             require_steps("SpikingNetwork", steps)
         if extra == 1:
-            if self._blocks()[0].delay is not None:
+            if any(block.delay is not None for block in self._blocks()):
                 raise ValueError(
                     f"SpikingNetwork: delays need a sequence [T, B, ...], but the input is static, {list(x.shape)}; "
-                    "build the network with delays=0"
+                    "add the missing axis, or build the network with delays=0"
                 )
             if not self._seen_bytes and holds_bytes(x):
                 self._seen_bytes = True

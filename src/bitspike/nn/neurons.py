@@ -91,6 +91,11 @@ class RecurrentLIF(LIF):
     ) -> None:
         if isinstance(neurons, bool) or not isinstance(neurons, int) or neurons < 1:
             raise ValueError(f"RecurrentLIF: neurons must be a whole number >= 1, but is {neurons!r}")
+        if not binary and recurrent_scale != 1:
+            raise ValueError(
+                f"RecurrentLIF: recurrent_scale multiplies weights of -1/+1, but binary is False; leave it at 1, not "
+                f"{recurrent_scale!r}"
+            )
         super().__init__(beta, theta, learn_beta=learn_beta, neurons=neurons if learn_beta else None, **kwargs)
         self.binary = binary
         self.clip = clip
@@ -115,6 +120,10 @@ class RecurrentLIF(LIF):
         if self.recurrent_grad is not None:
             return self.recurrent_grad
         return len(self.weight) ** -0.5 / self.recurrent_scale if self.binary else 1.0
+
+    def extra_repr(self) -> str:
+        scale = f", recurrent_scale={self.recurrent_scale:.4g}" if self.recurrent_scale != 1 else ""
+        return super().extra_repr() + scale
 
 
 class LeakyReadout(LIF):

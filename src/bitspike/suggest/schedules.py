@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from bitspike.nn.access import neuron_layers
+from bitspike.ops.checks import as_number
 from bitspike.schedules import Constant, Relax, Schedule
 from bitspike.suggest.drive import Drive
 from bitspike.suggest.measure import is_static, measured
@@ -42,8 +43,9 @@ def suggest_schedules(
     or one a layer. If `stop` is not given it is 0.25 on a sequence and 0.5 on a static batch (but at least twice
     `start`). theta_0 is `start` times the typical peak; if `start` is not given, it is half of `stop`, at most 0.5.
     Below 1, more than half of the driven neurons fire, so that every layer has input and gradients from the first
-    iteration on. A layer that hears its own spikes gets a Constant of 1 times its typical peak instead: at a lower
-    threshold its feedback drowns its input. benchmarks/threshold_study.py compared these levels
+    iteration on. Where none of these is given, a layer that hears its own spikes gets a Constant of 1 times its typical
+    peak: at a lower threshold its feedback drowns its input. Of a module of your own it is not known whether `batch` is
+    static, so it counts as a sequence: give `stop=0.5` for images. benchmarks/threshold_study.py compared these levels
     (docs/reports/annealing.md).
 
     Each layer is measured with the layers before it at their theta_inf, or near their typical peak where theta_inf is
@@ -85,6 +87,10 @@ def suggest_with_drives(
             "suggest_schedules: iterations must be a whole number >= 1, those of the whole training, "
             f"but is {iterations!r}"
         )
+    start, stop = (
+        None if value is None else as_number("suggest_schedules", name, value)
+        for name, value in (("start", start), ("stop", stop))
+    )
     if start is not None and not 0 < start < 1:
         raise ValueError(f"suggest_schedules: start must be in (0, 1), a share of the typical peak, but is {start!r}")
     if stop is not None and not stop > (start or 0):
@@ -101,7 +107,7 @@ def suggest_with_drives(
         return given.get(drive.layer, level(drive) * drive.typical)
 
     def first(drive: Drive) -> float:
-        if start is None and stop is None and drive.feedback:
+        if drive.feedback and start is None and stop is None and drive.layer not in given:
             return level(drive)
         return start if start is not None else min(level(drive) / 2, _HIGHEST_START)
 
