@@ -38,7 +38,8 @@ def test_json_holds_what_the_file_gets(here, cli):
     assert found["iterations"] == 3 * 5  # epochs of 36 samples in batches of 8
     assert (here / "mine.toml").read_bytes() == before
     again = read_experiment(here / "suggested.toml")
-    same = again.model_copy(update={"net": again.net.model_copy(update={"theta": 0.0}), "sources": {}})
+    assert again.name == "suggested"  # so that its runs have a folder of their own
+    same = again.model_copy(update={"name": "mine", "net": again.net.model_copy(update={"theta": 0.0}), "sources": {}})
     mine = read_experiment(here / "mine.toml")
     assert same == mine.model_copy(update={"net": mine.net.model_copy(update={"theta": 0.0})})
     assert "bitspike suggest" in again.sources["net.theta"]

@@ -153,7 +153,10 @@ def test_a_camera_gets_convolutions_without_delays_and_a_small_picture(read):
     assert read(large).data.downsample == 4
     assert read(large).net.notation == "16Conv5-AP2-32Conv5-AP2-288Dense3"
     assert read(large, "downsample = 10\n").net.notation == "16Conv5-AP2-32Dense3".replace("32", "144")
-    assert read(large, "[net]\nhidden = [4]\n").data.downsample is None
+    dense = read(large, "[net]\nhidden = [4]\n")
+    assert (dense.data.downsample, dense.net.notation) == (4, "1250-4-3")
+    given = read(large, '[net]\nnotation = "20000-4-3"\n')
+    assert given.data.downsample is None
 
 
 def test_decays_and_delays_follow_the_number_of_steps(read):

@@ -58,7 +58,8 @@ def suggest(
     with bars() as begin:
         found = suggest_thresholds(spec, RunOptions(device=pick_device(device), progress=begin))
     if write is not None:
-        write_text(write, as_toml(found.spec, f"{spec.name} with the thresholds of bitspike suggest {experiment}"))
+        written = found.spec.model_copy(update={"name": write.stem})  # its runs get a folder of their own
+        write_text(write, as_toml(written, f"{spec.name} with the thresholds of bitspike suggest {experiment}"))
     if as_json:
         echo_json(
             {

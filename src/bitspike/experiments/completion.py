@@ -118,7 +118,7 @@ def _filled(
         )
     data = open_dataset(config) if dataset is None else dataset
     base = _base_for(values, data, where)
-    if "notation" not in _table(values, "net") and hidden is None and base is not None:
+    if "notation" not in _table(values, "net") and base is not None:
         data, config = _small_enough(data, config, base, found)
     found["net"]["notation"] = _notation(values, hidden, data, base)
     if base is not None:
