@@ -1,10 +1,13 @@
 """Each mistake in data is found from its threshold on, and not below it; good data gives no finding."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bitspike.data import Dataset, Images, findings, profile, time_mistakes
 from bitspike.data.binning import Binning, bin_events
@@ -112,6 +115,45 @@ def test_samples_longer_than_the_bins():
     assert line.endswith("raise data.steps to 24, or data.bin_ms to 1.2")
     barely = [binned(seed=seed, lasting_us=20_100) for seed in (0, 1)]
     assert found(*barely) == []
+
+
+def uneven(counts, spacing_us, binning):
+    """Samples of so many events each, `spacing_us` apart."""
+    counts = np.array(counts)
+    t = np.concatenate([np.arange(count) for count in counts]) * spacing_us
+    offsets = np.concatenate([[0], counts.cumsum()])
+    return bin_events(Events(t, t * 0, None, None, offsets, np.arange(len(counts)) % 2, (1,)), binning)
+
+
+@pytest.mark.parametrize(
+    ("long", "binning", "remedy"),
+    [
+        (30, Binning(1000, 5), "raise data.steps to 30, or data.bin_ms to 5.8"),
+        (300, Binning(1000, 5), "check data.time_unit; if it is right, data.bin_ms = 60 would fit"),
+        (300, Binning(1000, 5, duration_us=3_000), "if it is right, raise data.duration_ms to 300"),
+    ],
+)
+def test_one_long_sample_among_many_short_ones_says_what_it_needs(long, binning, remedy):
+    train = uneven([1] * 80 + [long], 1000, binning)  # the 95th percentile of the durations is 0
+    lines = [str(each) for each in found(train, train) if each.cause in ("long samples", "time too long")]
+    assert len(lines) == 1
+    assert lines[0].endswith(remedy)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=30),
+    st.lists(st.integers(0, 40), min_size=1, max_size=3),
+    st.sampled_from([0, 1, 1000, 10**9]),
+    st.integers(1, 30),
+    st.sampled_from([1, 1000, 10**6]),
+    st.sampled_from([None, 1, 3000]),
+)
+def test_no_data_stops_the_search_for_mistakes(counts, tested, spacing_us, steps, bin_us, duration_us):
+    binning = Binning(bin_us, steps, duration_us=duration_us)
+    for each in found(*(uneven(part, spacing_us, binning) for part in (counts, tested))):
+        assert "\n" not in str(each)
+        assert not re.search(r"(to|=) 0[ ,;]|nan|inf\b", str(each))
 
 
 def test_a_duration_that_was_asked_for_is_no_mistake():
