@@ -26,7 +26,7 @@ from bitspike.data.torch_options import (
     truth_option,
     whole_number,
 )
-from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs, sensor_size
+from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs, tonic_size
 
 
 def from_torch(
@@ -74,7 +74,7 @@ def from_torch(
     labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
     of_sample, _ = numbered_groups(groups, len(pairs))
     if is_events(pairs[0][0]):
-        size = sensor_size(dataset)
+        size = tonic_size(dataset)
         events = joined_events(
             [values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size
         )
