@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bitspike.data import Dataset, Images, findings, profile, time_mistakes
+from bitspike.data import Dataset, Images, findings, profile, sample_mistakes, time_mistakes
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
 from bitspike.data.finding import listed
@@ -514,3 +514,18 @@ def test_long_lists_say_how_many_more():
     assert listed(range(9)) == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
     assert listed([3, 1, 2], most=3) == "3, 1, 2"
     assert listed([3, 1, 2], most=1) == "3 and 2 more"
+    made = []
+    assert listed(range(10**9), 2, lambda name: made.append(name) or f"<{name}>") == "<0>, <1> and 999999998 more"
+    assert made == [0, 1]  # a camera has millions of channels: only those that are listed get a name
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_only_channels_that_a_line_lists_get_a_name(hot, monkeypatch):
+    named = []
+    monkeypatch.setattr(sample_mistakes, "channel_name", lambda channel, shape: named.append(channel) or str(channel))
+    values = torch.full((4, 5, 2000), 1, dtype=torch.uint8) if hot else torch.zeros(4, 5, 2000, dtype=torch.uint8)
+    values[..., :50] = 90
+    samples = frames_from_dense(values, torch.arange(4))
+    causes = [each.cause for each in found(samples, samples)]
+    assert ("dominant channel" if hot else "dead channels") in causes
+    assert named == list(range(6) if hot else range(50, 58))

@@ -87,7 +87,8 @@ class EventProfile:
     @property
     def silent(self) -> list[int]:
         """The channels that no sample has an event in, as places in `by_channel.flatten()`."""
-        return [int(place) for place in (self.by_channel.flatten() == 0).nonzero()]
+        places: list[int] = (self.by_channel.flatten() == 0).nonzero().flatten().tolist()
+        return places
 
     @property
     def hot(self) -> list[int]:
@@ -100,12 +101,14 @@ class EventProfile:
         if len(active) < FEWEST_CHANNELS:
             return []
         found = (flat > HOT_TIMES * Spread.of(active).high).nonzero().flatten()
-        return [int(place) for place in found[flat[found].argsort(descending=True, stable=True)]]
+        places: list[int] = found[flat[found].argsort(descending=True, stable=True)].tolist()
+        return places
 
     def shares(self, channels: Sequence[int]) -> list[float]:
         """Return the share of all events that each of some channels has."""
         flat = self.by_channel.flatten()
-        return [float(flat[channel] / flat.sum().clamp(min=1e-300)) for channel in channels]
+        shares: list[float] = (flat[list(channels)] / flat.sum().clamp(min=1e-300)).tolist()
+        return shares
 
     @property
     def busiest(self) -> tuple[int, float]:
