@@ -34,7 +34,7 @@ def in_microseconds(name: str, value: Any) -> int | None:
     """Return a time in milliseconds as whole microseconds; None stays None."""
     if value is None:
         return None
-    if not isinstance(value, Real) or isinstance(value, bool) or not SHORTEST_MS <= value < math.inf:
+    if not isinstance(value, Real) or isinstance(value, bool) or not SHORTEST_MS <= float(value) < math.inf:
         raise ValueError(
             f"from_torch: {name} must be a number of milliseconds, at least {SHORTEST_MS}, but is {value!r:.60}"
         )
@@ -125,7 +125,7 @@ def held_out_options(test: Any, share: Any, seed: Any) -> tuple[float, int]:
         if test is not None and value is not None:
             raise ValueError(f"dataset_from_torch: {name} has no meaning beside test; leave one of them out")
     share = 0.2 if share is None else share
-    if not isinstance(share, Real) or isinstance(share, bool) or not 0 < share < 1:
+    if not isinstance(share, Real) or isinstance(share, bool) or not 0 < float(share) < 1:
         raise ValueError(f"dataset_from_torch: test_share must be a number between 0 and 1, but is {share!r:.60}")
     seed = whole_number("dataset_from_torch", "split_seed", 0 if seed is None else seed, 0, MOST_SEED)
     return float(share), seed
