@@ -293,3 +293,11 @@ def test_names_of_rows_are_not_broken(own, cli, monkeypatch):
     lines = cli("data", "info", "mine.toml")[1].splitlines()
     for name in ("events a sample", "steps with events", "lost at the border"):
         assert [line for line in lines if line.startswith(name)]
+
+
+@pytest.mark.parametrize("columns", ["1", "13", "14"])
+def test_a_terminal_may_be_very_narrow(own, cli, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    status, out, err = cli("data", "info", "mine.toml")
+    assert (status, err) == (0, "")
+    assert "time steps   20 of 1 ms" in out.splitlines()

@@ -1,12 +1,15 @@
 """Each mistake in data is found from its threshold on, and not below it; good data gives no finding."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bitspike.data import Dataset, Images, findings, profile, time_mistakes
+from bitspike.data import Dataset, Images, findings, profile, sample_mistakes, time_mistakes
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
 from bitspike.data.finding import listed
@@ -112,6 +115,45 @@ def test_samples_longer_than_the_bins():
     assert line.endswith("raise data.steps to 24, or data.bin_ms to 1.2")
     barely = [binned(seed=seed, lasting_us=20_100) for seed in (0, 1)]
     assert found(*barely) == []
+
+
+def uneven(counts, spacing_us, binning):
+    """Samples of so many events each, `spacing_us` apart."""
+    counts = np.array(counts)
+    t = np.concatenate([np.arange(count) for count in counts]) * spacing_us
+    offsets = np.concatenate([[0], counts.cumsum()])
+    return bin_events(Events(t, t * 0, None, None, offsets, np.arange(len(counts)) % 2, (1,)), binning)
+
+
+@pytest.mark.parametrize(
+    ("long", "binning", "remedy"),
+    [
+        (30, Binning(1000, 5), "raise data.steps to 30, or data.bin_ms to 5.8"),
+        (300, Binning(1000, 5), "check data.time_unit; if it is right, data.bin_ms = 60 would fit"),
+        (300, Binning(1000, 5, duration_us=3_000), "if it is right, raise data.duration_ms to 300"),
+    ],
+)
+def test_one_long_sample_among_many_short_ones_says_what_it_needs(long, binning, remedy):
+    train = uneven([1] * 80 + [long], 1000, binning)  # the 95th percentile of the durations is 0
+    lines = [str(each) for each in found(train, train) if each.cause in ("long samples", "time too long")]
+    assert len(lines) == 1
+    assert lines[0].endswith(remedy)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=30),
+    st.lists(st.integers(0, 40), min_size=1, max_size=3),
+    st.sampled_from([0, 1, 1000, 10**9]),
+    st.integers(1, 30),
+    st.sampled_from([1, 1000, 10**6]),
+    st.sampled_from([None, 1, 3000]),
+)
+def test_no_data_stops_the_search_for_mistakes(counts, tested, spacing_us, steps, bin_us, duration_us):
+    binning = Binning(bin_us, steps, duration_us=duration_us)
+    for each in found(*(uneven(part, spacing_us, binning) for part in (counts, tested))):
+        assert "\n" not in str(each)
+        assert not re.search(r"(to|=) 0[ ,;]|nan|inf\b", str(each))
 
 
 def test_a_duration_that_was_asked_for_is_no_mistake():
@@ -472,3 +514,18 @@ def test_long_lists_say_how_many_more():
     assert listed(range(9)) == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
     assert listed([3, 1, 2], most=3) == "3, 1, 2"
     assert listed([3, 1, 2], most=1) == "3 and 2 more"
+    made = []
+    assert listed(range(10**9), 2, lambda name: made.append(name) or f"<{name}>") == "<0>, <1> and 999999998 more"
+    assert made == [0, 1]  # a camera has millions of channels: only those that are listed get a name
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_only_channels_that_a_line_lists_get_a_name(hot, monkeypatch):
+    named = []
+    monkeypatch.setattr(sample_mistakes, "channel_name", lambda channel, shape: named.append(channel) or str(channel))
+    values = torch.full((4, 5, 2000), 1, dtype=torch.uint8) if hot else torch.zeros(4, 5, 2000, dtype=torch.uint8)
+    values[..., :50] = 90
+    samples = frames_from_dense(values, torch.arange(4))
+    causes = [each.cause for each in found(samples, samples)]
+    assert ("dominant channel" if hot else "dead channels") in causes
+    assert named == list(range(6) if hot else range(50, 58))

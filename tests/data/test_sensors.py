@@ -32,7 +32,7 @@ def test_one_damaged_event_is_named():
     with pytest.raises(ValueError, match="mine") as caught:
         sensor_size(PATH, camera(x=[60_000]), OFFSETS, None)
     assert str(caught.value) == (
-        "mine.npz: the largest x is 60000 (event 1000 of the file, in sample 1), but all except 1 of 4,000 events have "
+        "mine.npz: the largest x is 60000 (event 1000 of all, in sample 1), but all except 1 of 4,000 events have "
         "x <= 127; leave the far events out, or give data.sensor = [100, 60001] if they are right"
     )
     with pytest.raises(ValueError, match=r"the largest y is 9000 .*in sample 1.* y <= 99; .*sensor = \[9001, 128\]"):
@@ -62,7 +62,7 @@ def test_a_size_that_is_too_small_names_the_event():
         sensor_size(PATH, camera(), OFFSETS, (100, 120))
     assert str(caught.value) == (
         "mine.npz: sensor must be (height, width), at least (100, 128) for these events, but is (100, 120); the "
-        f"largest x is 127 (event {int(camera()['x'].argmax())} of the file, in sample 0)"
+        f"largest x is 127 (event {int(camera()['x'].argmax())} of all, in sample 0)"
     )
     with pytest.raises(ValueError, match=r"mine.npz: sensor must be \(units,\), at least \(4,\) .* is \(4, 4\)$"):
         sensor_size(PATH, {"x": np.arange(4)}, np.array([0, 4]), (4, 4))

@@ -133,7 +133,7 @@ def test_times_of_few_bits_do_not_wrap(unit, dtype, times):
 @pytest.mark.parametrize(("dtype", "time"), [("f8", np.nan), ("i8", 2**60)])
 def test_times_beyond_all_clocks_are_refused(dtype, time):
     events = np.array([(0, 0), (time, 0)], dtype=[("t", dtype), ("x", "i2")])
-    with pytest.raises(ValueError, match="from_torch: t must be numbers"):
+    with pytest.raises(ValueError, match="from_torch: sample 0: t must be numbers"):
         from_torch([(events, 0)], bin_ms=1, steps=5)
 
 
@@ -215,7 +215,11 @@ EVENTS = np.zeros(2, TONIC)
         ([(torch.full((2, 2), 256), 0)], {}, r"0 to 255, but sample 0 goes over 256\.\.256"),
         ([(torch.ones(2, 2), 0), (torch.ones(2, 3), 0)], {}, r"one shape beside time, but have \[\(2,\), \(3,\)\]"),
         ([(EVENTS[:0], 0)], {"steps": 5}, "no sample has an event, so that no time bins can be found"),
-        ([(EVENTS, 0)], {"bin_ms": 1, "steps": 5, "sensor": (4,)}, r"sensor must be \(height, width\), but is \(4,\)"),
+        (
+            [(EVENTS, 0)],
+            {"bin_ms": 1, "steps": 5, "sensor": (4,)},
+            r"\(height, width\), at least \(1, 1\) .* is \(4,\)",
+        ),
         ([(EVENTS, 0), (EVENTS[["x", "t"]], 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is .* with x, t"),
         ([(EVENTS, 0), (torch.ones(2, 2), 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is Tensor"),
     ],
@@ -230,14 +234,83 @@ def test_what_cannot_be_samples_is_refused_in_words(dataset, options, says):
     [
         (1, {"time_unit": "sec"}, "from_torch: time_unit must be 's' or 'ms' or 'us', but is 'sec'"),
         (1, {"time_origin": "Zero"}, "from_torch: time_origin must be 'first' or 'zero', but is 'Zero'"),
-        (1.5, {}, "from_torch: x must be whole numbers, but some are not"),
-        (np.nan, {}, "from_torch: x must be whole numbers, but some are not"),
+        (1.5, {}, r"from_torch: sample 1: x must be whole numbers, but some are fractions \(the first is 1.5\)"),
+        (np.nan, {}, "from_torch: sample 1: x must be numbers, but 1 of 2 are NaN or infinite"),
+        (np.inf, {}, "from_torch: sample 1: x must be numbers, but 1 of 2 are NaN or infinite"),
+        (-3, {}, r"from_torch: sample 1: x must be whole numbers in 0\.\.2147483647, .* over -3.0..0.0; count from 0"),
+        (1e30, {}, r"from_torch: sample 1: x must be whole numbers in 0\.\.2147483647"),
+        (4, {}, r"from_torch: sensor must be .* \(4,\); the largest x is 4 \(event 2 of all, in sample 1\)"),
     ],
 )
 def test_events_are_checked_as_those_of_a_file(place, options, says):
-    events = np.array([(0.0, 0.0), (5.0, place)], dtype=[("t", "f8"), ("x", "f8")])
+    events = np.array([(5.0, place), (0.0, 0.0)], dtype=[("t", "f8"), ("x", "f8")])
+    good = np.zeros_like(events)
     with pytest.raises(ValueError, match=says):
-        from_torch([(events, 0)] * 2, bin_ms=1, steps=5, sensor=(4,), polarity=False, **options)
+        from_torch([(good, 0), (events, 0)], bin_ms=1, steps=5, sensor=(4,), polarity=False, **options)
+
+
+def test_a_few_far_events_are_refused_as_in_a_file():
+    events = np.zeros(1000, dtype=TONIC)
+    events["x"], events["y"] = np.arange(1000) % 40, np.arange(1000) % 30
+    far = events.copy()
+    far["x"][7] = 30_000
+    with pytest.raises(ValueError, match="from_torch") as caught:
+        from_torch([(events, 0), (far, 1)], bin_ms=1, steps=5)
+    assert str(caught.value) == (
+        "from_torch: the largest x is 30000 (event 1007 of all, in sample 1), but all except 1 of 2,000 events have "
+        "x <= 39; leave the far events out, or give sensor = [30, 30001] if they are right"
+    )
+    assert from_torch([(events, 0), (far, 1)], bin_ms=1, steps=5, sensor=(30, 30_001)).shape == (2, 30, 30_001)
+
+
+def test_samples_without_events_need_bins():
+    nothing = [(np.zeros(0, TONIC), 0)] * 2
+    for options in ({}, {"bin_ms": 1}, {"steps": 5}):
+        with pytest.raises(ValueError, match=r"from_torch: no sample has an event, .*; give bin_ms and steps$"):
+            from_torch(nothing, **options)
+    assert int(from_torch(nothing, bin_ms=1, steps=5).lengths.sum()) == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"steps": 5}, {"bin_ms": 1}])
+def test_bins_are_found_where_all_events_come_before_time_0(options):
+    events = np.array([(-5_000, 0), (-4_000, 1)], dtype=[("t", "i8"), ("x", "i2")])
+    assert from_torch([(events, 0)], time_origin="zero", **options).left_out == 1
+
+
+@pytest.mark.parametrize("dtype", [">u2", np.uint16, np.uint32, np.uint64, np.float16, bool])
+def test_frames_of_every_type_of_number(dtype):
+    frames = np.array([[0, 1, 0], [1, 0, 1]], dtype=dtype)
+    samples = from_torch([(frames, 0), (frames[::-1], 1)])
+    assert samples[0][0].tolist() == [[0, 1, 0], [1, 0, 1]]
+    assert samples[1][0].tolist() == [[1, 0, 1], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("sample", "says"),
+    [
+        (torch.eye(3).to_sparse(), r"but is sparse; give it as \.to_dense\(\)"),
+        (torch.eye(3) + 1j, "but is complex64"),
+        ("abc", "but is str"),
+        ([[1, 2], [3]], "but is list whose rows differ in length or are no numbers"),
+        (np.array([["a"]]), "but is an array of <U1"),
+        (None, "but is NoneType"),
+    ],
+)
+def test_a_sample_that_is_no_array_of_numbers_is_named(sample, says):
+    whole = r"from_torch: sample 1 must be frames \[T, \.\.\.\], an array of whole numbers, " + says
+    with pytest.raises(ValueError, match=whole):
+        from_torch([(torch.eye(3), 0), (sample, 0)])
+
+
+def test_frames_and_events_do_not_mix():
+    with pytest.raises(ValueError, match="all samples must be frames as sample 0 is, but sample 1 is events"):
+        from_torch([(torch.eye(3), 0), (EVENTS, 0)])
+
+
+def test_a_label_has_at_most_63_bits():
+    assert from_torch([(torch.eye(3), 2**62)]).labels.tolist() == [2**62]
+    with pytest.raises(ValueError, match="label of sample 0 must be a whole number from 0 on, but is 1000"):
+        from_torch([(torch.eye(3), 10**30)])
 
 
 def test_groups_may_be_text():

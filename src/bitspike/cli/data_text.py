@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bitspike.cli.console import echo
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from bitspike.data.profiles import Profile
 
 MOST_GROUPS = 40  # that a line names; --json has all
+NARROWEST = 20  # characters of a text beside its title, however narrow the terminal is
 BUSIEST = 3  # channels that a line names
 _TITLES = {"test_file": "test file", "validation_file": "valid file", "load_seconds": "load seconds"}
 
@@ -49,7 +51,7 @@ def show(values: Mapping[str, Any], shown: Profile, remarks: Sequence[str], imag
 
 def _echo_wrapped(title: str, text: str, width: int) -> None:
     """Print a title and a text beside it, which goes on below its own beginning where a line is full."""
-    parts = textwrap.wrap(text, width - len(title), break_long_words=False, break_on_hyphens=False)
+    parts = textwrap.wrap(text, max(NARROWEST, width - len(title)), break_long_words=False, break_on_hyphens=False)
     for at, part in enumerate(parts or [""]):
         echo(f"{'' if at else title:<{len(title)}}{part}")
 
@@ -68,7 +70,7 @@ def _channel_lines(shown: Profile) -> dict[str, str]:
     words = camera_words(shown.shape, events.downsample)
     names = ", ".join(f"{channel_name(at, shown.shape)} ({share:.1%})" for at, share in shares)
     lines["busiest"] = f"channels {names} of the training events{words}"
-    if events.silent:
-        silent = listed([channel_name(at, shown.shape) for at in events.silent])
-        lines["silent"] = f"channels {silent}, of {events.by_channel.numel():,}: no event in any training sample"
+    if silent := events.silent:
+        few = listed(silent, called=partial(channel_name, shape=shown.shape))
+        lines["silent"] = f"channels {few}, of {events.by_channel.numel():,}: no event in any training sample"
     return lines

@@ -32,7 +32,7 @@ def require_finite(path: Path | str, name: str, values: NDArray[Any]) -> None:
         )
 
 
-def whole(path: Path, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
+def whole(path: Path | str, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
     """Return `values` as whole numbers in low..high; raise for any others."""
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")

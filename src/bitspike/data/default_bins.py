@@ -66,7 +66,7 @@ def default_bins(
     sample_end, event_end = (
         int(np.quantile(values, share, method="higher")) for values, share in ((ends, LONG), (events.t, KEPT))
     )
-    last = max(sample_end, event_end)  # the last moment that a bin must hold
+    last = max(sample_end, event_end, 0)  # the last moment that a bin must hold
     cut = ""
     if duration_us is not None and last >= duration_us:
         last, cut = max(duration_us - 1, 0), f"; duration_ms ends them at {_in_words(duration_us)}"

@@ -39,7 +39,8 @@ class EventProfile:
     sample's first event, from 0 on. `steps_used` is how many of its steps hold events; `over_at` is the number of steps
     in which 95 % of all events come. `lost` has the share of the events that are in no bin, by the reason, `longer` the
     share of the samples that lose events after the last bin (both None where the samples were not binned here).
-    `empty` counts the samples without events. A cell's side is `downsample` pixels.
+    `longest_ms` is the duration of the longest sample. `empty` counts the samples without events. A cell's side is
+    `downsample` pixels.
     """
 
     per_sample: Spread
@@ -53,6 +54,7 @@ class EventProfile:
     lost: Mapping[str, float] | None = None
     longer: float | None = None
     duration_ms: Spread | None = None
+    longest_ms: float | None = None
     bin_ms: float | None = None
     cut_ms: float | None = None  # data.duration_ms, where bins end there
     downsample: int = 1
@@ -85,7 +87,8 @@ class EventProfile:
     @property
     def silent(self) -> list[int]:
         """The channels that no sample has an event in, as places in `by_channel.flatten()`."""
-        return [int(place) for place in (self.by_channel.flatten() == 0).nonzero()]
+        places: list[int] = (self.by_channel.flatten() == 0).nonzero().flatten().tolist()
+        return places
 
     @property
     def hot(self) -> list[int]:
@@ -98,12 +101,14 @@ class EventProfile:
         if len(active) < FEWEST_CHANNELS:
             return []
         found = (flat > HOT_TIMES * Spread.of(active).high).nonzero().flatten()
-        return [int(place) for place in found[flat[found].argsort(descending=True, stable=True)]]
+        places: list[int] = found[flat[found].argsort(descending=True, stable=True)].tolist()
+        return places
 
     def shares(self, channels: Sequence[int]) -> list[float]:
         """Return the share of all events that each of some channels has."""
         flat = self.by_channel.flatten()
-        return [float(flat[channel] / flat.sum().clamp(min=1e-300)) for channel in channels]
+        shares: list[float] = (flat[list(channels)] / flat.sum().clamp(min=1e-300)).tolist()
+        return shares
 
     @property
     def busiest(self) -> tuple[int, float]:
@@ -130,7 +135,7 @@ def event_profile(samples: Frames) -> EventProfile:
     by_step = by_bin.sum(1)
     come = by_step.cumsum(0) * 100 >= MOST_EVENTS * by_step.sum()
     tally = samples.tally
-    timed = tally is not None and bool(tally.given.any())
+    durations = None if tally is None or not bool(tally.given.any()) else tally.last_us[tally.given > 0].double() / 1000
     return EventProfile(
         per_sample=Spread.of(per_sample),
         by_step=by_step.double() / count,
@@ -142,7 +147,8 @@ def event_profile(samples: Frames) -> EventProfile:
         largest_count=largest,
         lost=None if tally is None else tally.shares(),
         longer=None if tally is None else float((tally.after > 0).double().mean()),
-        duration_ms=Spread.of(tally.last_us[tally.given > 0].double() / 1000) if tally is not None and timed else None,
+        duration_ms=None if durations is None else Spread.of(durations),
+        longest_ms=None if durations is None else float(durations.max()),
         bin_ms=None if tally is None else tally.bin_us / 1000,
         cut_ms=None if tally is None or tally.end_us != tally.duration_us else tally.end_us / 1000,
         downsample=1 if tally is None else tally.downsample,

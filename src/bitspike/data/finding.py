@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 MOST_NAMES = 8  # that one line lists
 
@@ -43,6 +44,6 @@ def count_of(count: int, samples: int, split: str) -> str:
     return f"{count:,} of {samples:,} {split_words(split)} samples"
 
 
-def listed(names: Sequence[int | str], most: int = MOST_NAMES) -> str:
-    """Return the first names as text, `most` of them, and how many more there are."""
-    return ", ".join(map(str, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+def listed(names: Sequence[Any], most: int = MOST_NAMES, called: Callable[[Any], str] = str) -> str:
+    """Return the first names as text, `most` of them, and how many more there are; `called` makes text of one."""
+    return ", ".join(map(called, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from bitspike.data.event_profile import HOT_TIMES, camera_words, channel_name, is_camera
 from bitspike.data.finding import Finding, count_of, listed
@@ -63,7 +64,7 @@ def dead_channels(profile: Profile) -> Iterator[Finding]:
         "dead channels",
         "train",
         f"{silent} of {channels} channels ({events.silent_channels:.1%}) have no event in any training sample{but}: "
-        f"{listed([channel_name(channel, profile.shape) for channel in events.silent])}",
+        f"{listed(events.silent, called=partial(channel_name, shape=profile.shape))}",
         ("are all files of one sensor?" if seen.any() else "is data.sensor too large, or the order of x and y wrong?")
         + " A network learns nothing about them",
     )
@@ -80,7 +81,7 @@ def dominant_channel(profile: Profile) -> Iterator[Finding]:
     if together < HOT:
         return
     channels = events.by_channel.numel()
-    names = listed([channel_name(each, profile.shape) for each in hot], MOST_HOT)
+    names = listed(hot, MOST_HOT, partial(channel_name, shape=profile.shape))
     if len(hot) == 1:
         evidence = f"channel {names} has {share:.1%} of all training events, the mean channel {1 / channels:.2%}"
         remedy = "is it broken (a hot pixel)? If so leave its events out"

@@ -17,17 +17,23 @@ LEAST = 64  # a smaller sensor does no harm
 
 
 def sensor_size(
-    path: Path, columns: Mapping[str, NDArray[Any]], offsets: NDArray[np.int64], given: tuple[int, ...] | None
+    path: Path | str,
+    columns: Mapping[str, NDArray[Any]],
+    offsets: NDArray[np.int64],
+    given: tuple[int, ...] | None,
+    *,
+    option: str = "data.sensor",
 ) -> tuple[int, ...]:
     """Return the size of the sensor, (height, width) or (units,): the `given` one, else found from `x` and `y [E]`.
 
     Raise if the given size is too small, or if the found one is large because of a few events far from all others.
+    Errors begin with `path`, and call the size that a person may give `option`.
     """
     names = [name for name in ("y", "x") if name in columns]
     found = tuple(int(columns[name].max()) + 1 if len(columns[name]) else 1 for name in names)
     if given is None:
         for name, size in zip(names, found, strict=True):
-            _refuse_far_events(path, name, columns[name], offsets, size, found)
+            _refuse_far_events(path, name, columns[name], offsets, size, f"{option} = {list(found)}")
         return found
     if len(given) != len(names):
         wanted = "(height, width)" if len(names) == 2 else "(units,)"
@@ -45,9 +51,9 @@ def sensor_size(
 
 
 def _refuse_far_events(
-    path: Path, name: str, values: NDArray[Any], offsets: NDArray[np.int64], size: int, found: tuple[int, ...]
+    path: Path | str, name: str, values: NDArray[Any], offsets: NDArray[np.int64], size: int, setting: str
 ) -> None:
-    """Raise if all but a few events lie in the first eighth of the found size."""
+    """Raise if all but a few events lie in the first eighth of the found size; `setting` would let them pass."""
     if size < LEAST:
         return
     far = values >= size // FAR
@@ -55,8 +61,7 @@ def _refuse_far_events(
     if count <= FEW * len(values):
         raise ValueError(
             f"{path}: {_largest(name, values, offsets)}, but all except {count} of {len(values):,} events have "
-            f"{name} <= {values[~far].max()}; leave the far events out, or give data.sensor = {list(found)} if they "
-            "are right"
+            f"{name} <= {values[~far].max()}; leave the far events out, or give {setting} if they are right"
         )
 
 
@@ -64,7 +69,7 @@ def _largest(name: str, values: NDArray[Any], offsets: NDArray[np.int64]) -> str
     """Return the largest coordinate in words, and the sample of its first event."""
     event = int(values.argmax())
     sample = int(np.searchsorted(offsets, event, side="right")) - 1
-    return f"the largest {name} is {values[event]} (event {event} of the file, in sample {sample})"
+    return f"the largest {name} is {values[event]} (event {event} of all, in sample {sample})"
 
 
 def _one_based(values: NDArray[Any], size: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from bitspike.data.event_profile import EventProfile
+from bitspike.data.event_profile import EventProfile, Spread
 from bitspike.data.finding import Finding, split_words
 from bitspike.data.profiles import Profile
 from bitspike.data.rounding import two_digits_up
@@ -34,9 +34,10 @@ def time_too_short(profile: Profile) -> Iterator[Finding]:
         return  # where most come after the last bin, the rest says nothing
     if events.steps >= LEAST_STEPS and events.over_at <= max(1, FEW_STEPS * events.steps):
         share = float(events.by_step[: events.over_at].sum() / events.by_step.sum())
+        lasting = 0.0 if events.duration_ms is None else events.duration_ms.high
         first = "first step" if events.over_at == 1 else f"first {events.over_at} steps"
         evidence = f"{share:.1%} of the training events come in the {first} of {events.steps}{_lasting(events)}"
-        yield Finding("time too short", "train", evidence, f"check data.time_unit{_other_bins(events)}")
+        yield Finding("time too short", "train", evidence, f"check data.time_unit{_other_bins(events, lasting)}")
     elif events.duration_ms is not None and events.duration_ms.median < SHORTEST_MS:
         evidence = f"the median training sample lasts only {_ms(events.duration_ms.median)}"
         yield Finding("time too short", "train", evidence, "check data.time_unit")
@@ -61,26 +62,27 @@ def time_too_long(profile: Profile) -> Iterator[Finding]:
     events = profile.splits["train"].events
     if events is None or events.lost is None or events.duration_ms is None or events.bin_ms is None:
         return
-    after = events.lost["after"]
+    after, end = events.lost["after"], events.cut_ms or events.steps * events.bin_ms
+    needed = _needed_ms(events.duration_ms, events.longest_ms or 0.0, end)
     if after >= MOST_LATE and events.cut_ms is not None:
         evidence = f"data.duration_ms = {events.cut_ms:g} leaves out {after:.1%} of the training events"
-        remedy = f"check data.time_unit; if it is right, raise data.duration_ms to {_rounded(events.duration_ms.high)}"
+        remedy = f"check data.time_unit; if it is right, raise data.duration_ms to {_rounded(needed)}"
         median = f" (the median sample lasts {_ms(events.duration_ms.median)})"
         yield Finding("time too long", "train", evidence + median, remedy)
     elif after >= MOST_LATE:
         evidence = f"{after:.1%} of the training events come after the last bin{_lasting(events)}"
-        yield Finding("time too long", "train", evidence, f"check data.time_unit{_other_bins(events)}")
+        yield Finding("time too long", "train", evidence, f"check data.time_unit{_other_bins(events, needed)}")
     elif events.duration_ms.median > LONGEST_MS:
         evidence = f"the median training sample lasts {events.duration_ms.median / 60_000:,.0f} minutes"
         yield Finding("time too long", "train", evidence, "check data.time_unit")
     elif after >= SOME_LOST and events.cut_ms is None:
-        steps = math.ceil(events.duration_ms.high / events.bin_ms)
         yield Finding(
             "long samples",
             "train",
             f"{events.longer or 0:.1%} of the training samples are longer than the {events.steps} bins of "
             f"{events.bin_ms:g} ms and lose their end, {after:.1%} of all events",
-            f"raise data.steps to {steps}, or data.bin_ms to {_rounded(events.duration_ms.high / events.steps)}",
+            f"raise data.steps to {math.floor(needed / events.bin_ms) + 1}, or data.bin_ms to "
+            f"{_rounded(needed / events.steps)}",
         )
 
 
@@ -118,11 +120,16 @@ def _ms(value: float) -> str:
     return f"{value:,.0f} ms" if value >= 99.95 else f"{value:.3g} ms"
 
 
-def _other_bins(events: EventProfile) -> str:
-    """Return the width of bins that would fit the durations; an empty text where that is not known."""
-    if events.duration_ms is None or not 0 < events.duration_ms.high <= LONGEST_MS:
+def _other_bins(events: EventProfile, needed_ms: float) -> str:
+    """Return the width of bins that would last `needed_ms`; an empty text where no width would do."""
+    if not 0 < needed_ms <= LONGEST_MS:
         return ""
-    return f"; if it is right, data.bin_ms = {_rounded(events.duration_ms.high / events.steps)} would fit"
+    return f"; if it is right, data.bin_ms = {_rounded(needed_ms / events.steps)} would fit"
+
+
+def _needed_ms(duration_ms: Spread, longest_ms: float, end_ms: float) -> float:
+    """Return how long bins that end too soon must last: for 95 % of the samples; for all, where they hold 95 %."""
+    return duration_ms.high if duration_ms.high >= end_ms else longest_ms
 
 
 def _rounded(value: float) -> str:

@@ -15,7 +15,18 @@ from bitspike.data.event_times import MICROSECONDS, times_from_first
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Frames
 from bitspike.data.splits import split_rows
-from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs, sensor_size
+from bitspike.data.torch_options import (
+    clip_option,
+    held_out_options,
+    in_microseconds,
+    numbered_groups,
+    require_class_names,
+    require_name,
+    sensor_option,
+    truth_option,
+    whole_number,
+)
+from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs, tonic_size
 
 
 def from_torch(
@@ -52,32 +63,43 @@ def from_torch(
         >>> x.nonzero().tolist(), label  # step and channel of each event
         ([[0, 3], [2, 0]], 1)
     """
+    steps = None if steps is None else whole_number("from_torch", "steps", steps, 1)
+    downsample = whole_number("from_torch", "downsample", downsample, 1)
+    bin_us, duration_us = in_microseconds("bin_ms", bin_ms), in_microseconds("duration_ms", duration_ms)
+    sensor, clip, polarity = sensor_option(sensor), clip_option(clip), truth_option("polarity", polarity)
     for name, value, known in (("time_unit", time_unit, MICROSECONDS), ("time_origin", time_origin, ("first", "zero"))):
         if value not in known:
             raise ValueError(f"from_torch: {name} must be {' or '.join(map(repr, known))}, but is {value!r}")
     pairs = list(read_pairs(dataset, progress or silent))
     labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
-    of_sample = _groups(groups, len(pairs))
+    of_sample, _ = numbered_groups(groups, len(pairs))
     if is_events(pairs[0][0]):
-        size = sensor_size(dataset)
+        size = tonic_size(dataset)
         events = joined_events(
             [values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size
         )
         if time_origin == "first":
             events = replace(events, t=times_from_first(events.t, events.offsets))
-        width, duration = (None if each is None else round(each * 1000) for each in (bin_ms, duration_ms))
-        bins = default_bins(events, bin_us=width, steps=steps, duration_us=duration)
-        binning = Binning(
-            bin_us=bins.bin_us,
-            steps=bins.steps,
-            downsample=downsample,
-            polarity=(size is None or size[2] > 1) if polarity is None else polarity,
-            clip=clip,
-            duration_us=duration,
-        )
-        return bin_events(events, binning)
-    given = {"bin_ms": bin_ms, "sensor": sensor, "polarity": polarity, "clip": clip, "duration_ms": duration_ms}
-    if wrong := [name for name, value in given.items() if value is not None] or ["downsample"] * (downsample > 1):
+        if bin_us is None or steps is None:
+            if not len(events.t):
+                raise ValueError(
+                    "from_torch: no sample has an event, so that no time bins can be found; give bin_ms and steps"
+                )
+            bins = default_bins(events, bin_us=bin_us, steps=steps, duration_us=duration_us)
+            bin_us, steps = bins.bin_us, bins.steps
+        polarity = (size is None or size[2] > 1) if polarity is None else polarity
+        return bin_events(events, Binning(bin_us, steps, downsample, polarity, clip, duration_us))
+    given = {
+        "bin_ms": bin_ms is not None,
+        "duration_ms": duration_ms is not None,
+        "sensor": sensor is not None,
+        "polarity": polarity is not None,
+        "clip": clip is not None,
+        "downsample": downsample > 1,
+        "time_unit": time_unit != "us",
+        "time_origin": time_origin != "first",
+    }
+    if wrong := [name for name, is_given in given.items() if is_given]:
         raise ValueError(f"from_torch: {wrong[0]} is for events, but these samples are frames; leave it out")
     return joined_frames([values for values, _ in pairs], labels, of_sample, steps)
 
@@ -90,16 +112,17 @@ def dataset_from_torch(
     name: str | None = None,
     class_names: Sequence[str] | None = None,
     groups: Sequence[int] | Sequence[str] | None = None,
-    test_share: float = 0.2,
-    split_seed: int = 0,
+    test_share: float | None = None,
+    split_seed: int | None = None,
     **options: Any,
 ) -> Dataset:
     """Return a dataset of PyTorch's data sets, read with `from_torch` and `options`; all splits get the same time bins.
 
-    Without `test`, `test_share` of the training samples is held out, of each class; or whole `groups` of them, if those
-    are given. `valid` are samples to choose the best epoch by; without them, training holds some out. The data set's
-    `classes`, as tonic and torchvision have them, give the names of classes where `class_names` does not. Labels that
-    are not the places of their names become 0, 1, 2 and so on, in their order, as those of a file do.
+    Without `test`, `test_share` of the training samples (default 0.2) is held out, of each class, drawn with
+    `split_seed` (default 0); or whole `groups` of them, if those are given. `valid` are samples to choose the best
+    epoch by; without them, training holds some out. The data set's `classes`, as tonic and torchvision have them, give
+    the names of classes where `class_names` does not. Labels that are not the places of their names become 0, 1, 2 and
+    so on, in their order, as those of a file do.
 
     Examples:
         >>> import numpy as np
@@ -109,6 +132,9 @@ def dataset_from_torch(
         >>> bitspike.data.dataset_from_torch(recordings, name="mine", bin_ms=1, steps=5, polarity=False)
         Dataset('mine', 'from PyTorch': 16 / 4 samples of (4,), 2 classes)
     """
+    require_name(name)
+    require_class_names(class_names)
+    share, seed = held_out_options(test, test_share, split_seed)
     first = from_torch(train, groups=groups, **options)
     options = {**options, "steps": first.steps}
     if first.tally is not None:
@@ -128,7 +154,7 @@ def dataset_from_torch(
         first = replace(first, labels=torch.searchsorted(known, first.labels))
         parts = {split: replace(each, labels=torch.searchsorted(known, each.labels)) for split, each in parts.items()}
     if test is None:
-        kept, held = split_rows(first, test_share, split_seed)
+        kept, held = split_rows(first, share, seed)
         if not len(held):
             raise ValueError(
                 f"dataset_from_torch: {len(first)} samples have no {'two of one class' if groups is None else 'group'} "
@@ -147,7 +173,7 @@ def dataset_from_torch(
         class_names=names,
         valid=parts.get("validation"),
         file_labels=tuple(map(str, known.tolist())) if numbered else (),
-        group_labels=_group_names(groups),
+        group_labels=numbered_groups(groups, len(train))[1],
     )
 
 
@@ -171,24 +197,3 @@ def _classes(dataset: Any, given: Sequence[str] | None, known: Tensor) -> tuple[
     if isinstance(own, (list, tuple)) and len(own) > largest and all(isinstance(each, str) for each in own):
         return tuple(own), False
     return tuple(map(str, known.tolist())), count <= largest
-
-
-def _group_names(groups: Sequence[int] | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the name of each group where they are text, in the order of their numbers."""
-    return tuple(sorted(set(map(str, groups)))) if groups is not None and isinstance(groups[0], str) else ()
-
-
-def _groups(groups: Sequence[int] | Sequence[str] | None, samples: int) -> Tensor | None:
-    if groups is None:
-        return None
-    import numpy as np
-
-    values = np.asarray(groups)
-    if values.dtype.kind in "US":
-        values = np.unique(values, return_inverse=True)[1]
-    found = torch.as_tensor(values, dtype=torch.int64, device="cpu")
-    if found.shape != (samples,):
-        raise ValueError(
-            f"from_torch: groups must be one number or text a sample, {samples}, but are {list(found.shape)}"
-        )
-    return found

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from bitspike.data.array_checks import whole
 from bitspike.data.binning import MOST_COUNT
 from bitspike.data.event_times import microseconds
 from bitspike.data.events import Events
 from bitspike.data.progress import Progress
 from bitspike.data.samples import Frames, frames
+from bitspike.data.sensors import sensor_size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_PLACE = 2**31 - 1
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # that PyTorch stores, but does not compare
 
 
 def read_pairs(dataset: Any, progress: Progress) -> Iterator[tuple[Any, int]]:
@@ -36,7 +44,7 @@ def read_pairs(dataset: Any, progress: Progress) -> Iterator[tuple[Any, int]]:
             label = operator.index(pair[1].item() if hasattr(pair[1], "item") else pair[1])
         except (TypeError, ValueError, RuntimeError):  # several numbers
             label = -1
-        if label < 0:
+        if not 0 <= label < 2**63:
             raise ValueError(
                 f"from_torch: the label of sample {row} must be a whole number from 0 on, but is {pair[1]!r:.60}; a "
                 "target_transform can number labels"
@@ -57,7 +65,7 @@ def is_events(values: object) -> bool:
     return getattr(getattr(values, "dtype", None), "names", None) is not None
 
 
-def sensor_size(dataset: Any) -> tuple[int, int, int] | None:
+def tonic_size(dataset: Any) -> tuple[int, int, int] | None:
     """Return tonic's (width, height, polarities) of a data set, or of the one that a Subset is of; None if unknown."""
     while not hasattr(dataset, "sensor_size") and hasattr(dataset, "dataset"):
         dataset = dataset.dataset
@@ -86,34 +94,40 @@ def joined_events(
                 "from_torch: events must be [E] with the fields t and x, perhaps y and p, the same in all samples, but "
                 f"sample {row} is {held}"
             )
-    parts = [part[np.argsort(part["t"], kind="stable")] for part in parts]
-    lengths = [len(part) for part in parts]
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in ("t", "x", "y", "p") if name in names}
-    if "y" in columns and size is not None and size[1] == 1:
-        del columns["y"]  # a row of units
-    t = microseconds("from_torch", "t", columns.pop("t"), scale)
-    p = columns.pop("p", None)
-    for name, values in columns.items():
-        if not np.array_equal(values, np.floor(values)):  # NaN is not equal to itself
-            raise ValueError(f"from_torch: {name} must be whole numbers, but some are not")
-    places = {name: values.astype(np.int64) for name, values in columns.items()}
+    if size is not None and size[1] == 1:
+        names.discard("y")  # a row of units
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    checked = [_columns(part, names, scale, row) for row, part in enumerate(parts)]
+    columns = {name: np.concatenate([each[name] for each in checked]) for name in checked[0]}
     if sensor is None and size is not None:
-        sensor = (size[1], size[0]) if "y" in places else (size[0],)
-    if sensor is None:
-        sensor = tuple(int(places[name].max(initial=0)) + 1 for name in ("y", "x") if name in places)
-    if len(sensor) != len(places):
-        wanted = "(height, width)" if "y" in places else "(units,)"
-        raise ValueError(f"from_torch: sensor must be {wanted}, but is {tuple(sensor)}")
+        sensor = (size[1], size[0]) if "y" in names else (size[0],)
+    sensor = sensor_size("from_torch", columns, offsets, sensor, option="sensor")
+    order = np.concatenate(
+        [start + np.argsort(each["t"], kind="stable") for start, each in zip(offsets[:-1], checked, strict=True)]
+    )
+    columns = {name: values[order] for name, values in columns.items()}
     return Events(
-        t,
-        places["x"],
-        places.get("y"),
-        None if p is None else (p > 0).astype(np.uint8),
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        columns["t"],
+        columns["x"],
+        columns.get("y"),
+        columns.get("p"),
+        offsets,
         labels.numpy(),
-        tuple(sensor),
+        sensor,
         None if groups is None else groups.numpy(),
     )
+
+
+def _columns(part: Any, names: set[str], scale: int, row: int) -> dict[str, NDArray[Any]]:
+    """Return the fields of one sample as whole numbers, its times in microseconds; errors name the sample."""
+    where = f"from_torch: sample {row}"
+    columns: dict[str, NDArray[Any]] = {"t": microseconds(where, "t", part["t"], scale)}
+    for name in ("y", "x"):
+        if name in names:
+            columns[name] = whole(where, name, part[name], 0, MOST_PLACE).astype("int64")
+    if "p" in names:
+        columns["p"] = (whole(where, "p", part["p"], -MOST_PLACE, MOST_PLACE) > 0).astype("uint8")
+    return columns
 
 
 # ---- Frames
@@ -121,22 +135,22 @@ def joined_events(
 
 def joined_frames(parts: Sequence[Any], labels: Tensor, groups: Tensor | None, steps: int | None) -> Frames:
     """Return frames `[T, ...]` of all samples; those with fewer steps end in silence."""
-    whole = [_whole(part, row) for row, part in enumerate(parts)]
-    shapes = {tuple(part.shape[1:]) for part in whole}
+    dense = [_whole(part, row) for row, part in enumerate(parts)]
+    shapes = {tuple(part.shape[1:]) for part in dense}
     if len(shapes) > 1:
         raise ValueError(f"from_torch: frames must have one shape beside time, but have {sorted(shapes)[:4]}")
     shape = shapes.pop()
-    cut = [part[:steps].flatten() for part in whole]
+    cut = [part[:steps].flatten() for part in dense]
     index = [part.nonzero().flatten() for part in cut]
     lengths = torch.tensor([len(each) for each in index], device="cpu")
     count = torch.cat([part[at] for part, at in zip(cut, index, strict=True)])
-    longest = steps or max(len(part) for part in whole)
+    longest = steps or max(len(part) for part in dense)
     return frames(torch.cat(index).int(), count, lengths, labels, longest, shape, groups=groups)
 
 
 def _whole(values: Any, row: int) -> Tensor:
     """Return one sample's frames as bytes; raise unless they are whole numbers 0 to 255."""
-    counts = torch.as_tensor(values).cpu()
+    counts = _tensor(values, row)
     if counts.ndim < 2 or not counts.numel():
         raise ValueError(
             f"from_torch: sample {row} must be frames [T, ...] or structured events, but is {list(counts.shape)}"
@@ -152,3 +166,25 @@ def _whole(values: Any, row: int) -> Tensor:
             f"from_torch: frames must be whole numbers 0 to {MOST_COUNT}, but sample {row} goes over {low:g}..{high:g}"
         )
     return counts.to(torch.uint8)
+
+
+def _tensor(values: Any, row: int) -> Tensor:
+    """Return one sample's frames as a tensor on the CPU; raise unless they are an array of numbers."""
+    import numpy as np
+
+    if is_events(values):
+        raise ValueError(f"from_torch: all samples must be frames as sample 0 is, but sample {row} is events")
+    wanted = f"from_torch: sample {row} must be frames [T, ...], an array of whole numbers"
+    try:
+        if isinstance(values, np.ndarray):  # in the order of bytes and of places that PyTorch can read
+            values = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("="))
+        counts = torch.as_tensor(values).cpu()
+    except (TypeError, ValueError, RuntimeError):
+        held = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values).__name__
+        ragged = " whose rows differ in length or are no numbers" if isinstance(values, (tuple, list)) else ""
+        raise ValueError(f"{wanted}, but is {held}{ragged}") from None
+    if counts.layout != torch.strided:
+        raise ValueError(f"{wanted}, but is sparse; give it as .to_dense()")
+    if counts.is_complex() or counts.is_quantized:
+        raise ValueError(f"{wanted}, but is {str(counts.dtype).removeprefix('torch.')}")
+    return counts.to(torch.int64) if counts.dtype in UNSIGNED else counts
