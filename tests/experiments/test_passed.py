@@ -9,7 +9,10 @@ import torch
 
 import bitspike
 from bitspike.data import Dataset, Images, dataset_from_torch
+from bitspike.data.fingerprint import fingerprint
 from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import samples_digests
+from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import experiment_on, read_experiment
 from bitspike.train.progress import Listener
@@ -149,6 +152,48 @@ def test_other_samples_do_not_go_on_with_a_run(tmp_path, ended):
     assert "\n" not in str(caught.value)
     if ended:
         assert train(passed(), tmp_path / "run", resume=True)["accuracy"] is not None
+
+
+GROUPS = [f"person {row // 6}" for row in range(60)]
+OTHERS = {
+    "other rows": [f"person {row % 10}" for row in range(60)],
+    "other names": [f"child {row // 6}" for row in range(60)],
+    "none": None,
+}
+
+
+def grouped(groups):
+    pairs = recordings()
+    return dataset_from_torch(pairs, pairs[:12], name="touch", sensor=(6,), polarity=False, groups=groups)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("others", OTHERS.values(), ids=OTHERS)
+def test_other_groups_do_not_go_on_with_a_run(tmp_path, ended, others):
+    """Groups decide which samples are held out: with others, some of them would have been trained on before."""
+    options = RunOptions(dataset=grouped(GROUPS), listener=Listener() if ended else interrupted_after(3))
+    train_run(experiment_on(grouped(GROUPS), {**SMALL, "seed": 0}, "here"), tmp_path / "run", options)
+    with pytest.raises(ValueError, match=r"(holds|belongs to) another experiment: .*samples or groups"):
+        train(grouped(others), tmp_path / "run", resume=True)
+    assert train(grouped(GROUPS), tmp_path / "run", resume=True)["held_out"]["groups"][0].startswith("person ")
+
+
+def test_an_evaluation_says_that_the_groups_are_others(tmp_path):
+    train(grouped(GROUPS), tmp_path / "run")
+    for split, same in (("train", False), ("valid", False), ("test", True)):  # test samples are the same ones
+        assert bitspike.evaluate_on(grouped(GROUPS), tmp_path / "run", split=split, device="cpu").warnings == []
+        done = bitspike.evaluate_on(grouped(OTHERS["other rows"]), tmp_path / "run", split=split, device="cpu")
+        assert (done.warnings == []) == same
+        assert all("the training samples or groups passed from Python were changed" in line for line in done.warnings)
+
+
+def test_groups_count_only_where_samples_are_passed():
+    """The runs on files and built-in sets keep the checksums that they had."""
+    data, named = grouped(GROUPS), preset("shd/best")
+    assert samples_digests(named, data)["train"] == fingerprint(data.train)
+    spec = experiment_on(data, SMALL, "here")
+    assert samples_digests(spec, data)["train"] != fingerprint(data.train)
+    assert samples_digests(spec, grouped(None))["train"] == fingerprint(data.train)
 
 
 def test_trials_are_several_runs(tmp_path):

@@ -98,10 +98,10 @@ def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFold
 
     A complete run can be shown even if its files are gone.
     """
-    if options.dataset is not None and samples_digests(options.dataset) != done.get("samples_sha256"):
+    if options.dataset is not None and samples_digests(spec, options.dataset) != done.get("samples_sha256"):
         raise ValueError(
-            f"{folder.path} holds another experiment: it was made on other samples than those passed now; pass the "
-            "same ones, or choose another folder"
+            f"{folder.path} holds another experiment: it was made on other samples or groups than those passed now; "
+            "pass the same ones, or choose another folder"
         )
     try:
         files = [path for paths in own_paths(spec.data).values() for path in paths]

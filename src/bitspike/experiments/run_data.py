@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -66,9 +68,22 @@ def _kind(samples: Samples) -> str:
 
 
 def _edition(dataset: Dataset) -> str:
-    """Return the edition of samples passed from Python: a checksum of their content for each split."""
+    """Return the edition of samples passed from Python: checksums of each split, and of the groups if there are any."""
     found = {split: fingerprint(samples)[:16] for split, samples in _parts(dataset).items()}
+    if groups := groups_digest(dataset):
+        found["groups"] = groups[:16]
     return ", ".join(f"{split} {digest}" for split, digest in found.items())
+
+
+def groups_digest(dataset: Dataset) -> str:
+    """Return the sha256 of the training samples' groups and their names; empty if they are in none.
+
+    The groups decide which samples are held out.
+    """
+    if dataset.train.groups is None:
+        return ""
+    found = json.dumps([dataset.train.groups.tolist(), dataset.group_labels])
+    return hashlib.sha256(found.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -211,7 +211,7 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
     same = info.recorded("settings", "experiment") in (None, settings_digest(spec))
     if not same and not uses_removed(read_toml(run / "experiment.toml")):
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
-    if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
+    if info.recorded("samples", part) not in (None, samples_digests(spec, data)[part]):
         words = samples_in_words(spec, part, options.data_root)
         if spec.data.file is not None and data.edition == _edition_of(run):
             return [
