@@ -196,9 +196,17 @@ def test_groups_count_only_where_samples_are_passed():
     assert samples_digests(spec, grouped(None))["train"] == fingerprint(data.train)
 
 
+@pytest.mark.parametrize("out", [None, 3])
+def test_a_run_needs_a_folder(out):
+    with pytest.raises(TypeError, match=f"^train_on: out must be the path of a folder, but is {out}$"):
+        train(passed(), out)
+
+
 def test_trials_are_several_runs(tmp_path):
     summary = train(passed(), tmp_path / "runs", trials=2)
     assert summary["seeds"] == [0, 1]
+    assert {"accuracies", "best", "mean", "sigma"} <= set(summary)  # as the docstring says
+    assert "accuracy" not in summary
     assert (tmp_path / "runs" / "trial-1" / "summary.json").is_file()
 
 
@@ -223,6 +231,30 @@ def test_a_run_is_evaluated_with_its_samples_only(tmp_path, cli):
     wide = dataset_from_torch(recordings(units=7), sensor=(7,), polarity=False, **bins(data))
     with pytest.raises(ValueError, match=r"have the shape \(7,\), but the run's network was trained on \(6,\)"):
         bitspike.evaluate_on(wide, tmp_path / "run", device="cpu")
+
+
+def test_a_run_is_evaluated_with_samples_of_its_kind_only(tmp_path):
+    labels = torch.arange(40) % 2
+    still = Dataset("dots", "Dots", 2, Images(torch.rand(30, 6), labels[:30]), Images(torch.rand(10, 6), labels[30:]))
+    train(passed(), tmp_path / "moving")
+    train(still, tmp_path / "still", net={"hidden": [8], "steps": 10})
+    with pytest.raises(ValueError, match="samples of Dots are images, but the run's network was trained on sequences;"):
+        bitspike.evaluate_on(still, tmp_path / "moving", device="cpu")
+    with pytest.raises(ValueError, match=r"samples of touch are sequences, but .* was trained on images;"):
+        bitspike.evaluate_on(passed(), tmp_path / "still", device="cpu")
+    with pytest.raises(ValueError, match="split must be train, valid or test, but is 'all'"):
+        bitspike.evaluate_on(still, tmp_path / "still", split="all", device="cpu")
+    assert bitspike.evaluate_on(still, tmp_path / "still", split="valid", device="cpu").warnings == []
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_only_one_bit_recurrent_weights_had_another_scale(tmp_path, binary):
+    train(passed(), tmp_path / "run", net={"hidden": [8], "recurrent": True, "binary": binary})
+    path = tmp_path / "run" / "experiment.toml"
+    path.write_text(path.read_text().replace("slope = 1.5", "slope = 1.25"))
+    with pytest.raises(ValueError, match="put the right file back") as caught:
+        bitspike.load_run(tmp_path / "run")
+    assert ("recurrent weights behind batch norm had another scale" in str(caught.value)) == binary
 
 
 def bins(data):
@@ -270,6 +302,11 @@ IMAGES = Images(torch.zeros(4, 1, 2, 3), torch.arange(4) % 2)
         (passed(), {"data": {"test_share": 0.3}}, r"data\.test_share has no meaning for samples that are passed"),
         (passed(), {"train": 3}, "train_on: train: must be a table, but is 3"),
         (passed(), {"seed": -1}, "train_on: seed: must be greater than or equal to 0, but is -1"),
+        (passed(), {"seed": None}, "train_on: seed must be a whole number, but is None; leave it out for 0"),
+        (passed(), {"trials": 0}, "train_on: trials must be a whole number of at least 1, but is 0; leave it out"),
+        (passed(), {"trials": -1}, "train_on: trials must be a whole number of at least 1, but is -1;"),
+        (passed(), {"trials": 2.5}, r"train_on: trials must be a whole number of at least 1, but is 2\.5;"),
+        (passed(), {"trials": True}, "train_on: trials must be a whole number of at least 1, but is True;"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_one_line(tmp_path, data, tables, says):

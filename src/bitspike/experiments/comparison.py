@@ -14,7 +14,7 @@ from bitspike.data.locate import locate
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.held_out import held_out_groups
-from bitspike.experiments.run_data import groups_digest
+from bitspike.experiments.run_data import groups_digest, kind_of
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.train.learning_rates import RATES
 from bitspike.train.origin import Origin
@@ -99,12 +99,17 @@ def _digest(values: Any) -> str:
 def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
     """Return the digests of settings and samples that a run's files keep."""
     return Origin(
-        settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
+        settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_kind(spec, data)},
         samples=samples_digests(spec, data),
         where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
         own_files=spec.data.file is not None,
     )
+
+
+def _passed_kind(spec: Experiment, data: Dataset) -> dict[str, str]:
+    """Return the kind of samples passed from Python, which no setting tells; nothing for other samples."""
+    return {} if spec.data.passed is None else {"samples": kind_of(data.train)}
 
 
 def samples_digests(spec: Experiment, data: Dataset) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,11 @@ def train_on(
     The folder `out` then has the files of a run, and `bitspike.load_run(out)` gives the network. `net`, `train` and
     `data` are the tables of an experiment file, such as `net={"hidden": [64]}` and `train={"epochs": 5}`. What they
     leave out comes from `base`, by default the recipe for the kind of samples: `"base/sequences"` or `"base/images"`.
-    `trials` trains so many times, with seeds `seed`, `seed + 1` and so on. `resume` goes on with the run in `out`; the
-    samples must be the same. `say` is called with lines about the progress; None for silence.
+    `resume` goes on with the run in `out`; the samples must be the same. `say` is called with lines about the progress;
+    None for silence.
+
+    `trials` trains so many times, with seeds `seed`, `seed + 1` and so on, into the folders `trial-0`, `trial-1` in
+    `out`. Then the summary is that of all: "accuracies" in place of "accuracy", with "best", "mean" and "sigma".
 
     Examples:
         >>> import tempfile
@@ -67,6 +71,7 @@ def train_on(
         '6-8-2'
     """
     require_sound(dataset, "train_on")
+    _require_arguments(out, seed, trials)
     say = say if say is not None and World.rank_here() == 0 else _silent
     tables = {"net": net, "train": train, "data": data, "base": base}
     given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
@@ -119,6 +124,18 @@ def evaluate_on(
     return evaluate_run(
         Path(run), split, RunOptions(device=pick_device(str(device)), dataset=dataset), baselines=baselines
     )
+
+
+def _require_arguments(out: Any, seed: Any, trials: Any) -> None:
+    """Raise unless `out` is a path, and `seed` and `trials` are whole numbers; no trials are None."""
+    if not isinstance(out, str | PathLike):
+        raise TypeError(f"train_on: out must be the path of a folder, but is {out!r}")
+    if seed is None:
+        raise ValueError("train_on: seed must be a whole number, but is None; leave it out for 0")
+    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
+        raise ValueError(
+            f"train_on: trials must be a whole number of at least 1, but is {trials!r}; leave it out for a single run"
+        )
 
 
 def _silent(line: str) -> None:

@@ -47,7 +47,8 @@ def require_sound(dataset: Dataset, where: str) -> None:
             raise ValueError(f"{where}: {dataset.title} has no {split} samples")
         if type(samples) is not type(first) or samples.shape != first.shape:
             raise ValueError(
-                f"{where}: training samples of {dataset.title} are {_kind(first)}, but {split} samples {_kind(samples)}"
+                f"{where}: training samples of {dataset.title} are {_shaped(first)}, but {split} samples "
+                f"{_shaped(samples)}"
             )
         low, high = int(samples.labels.min()), int(samples.labels.max())
         if low < 0 or high >= dataset.classes:
@@ -63,8 +64,13 @@ def _parts(dataset: Dataset) -> dict[str, Samples]:
     return {"training": dataset.train, "test": dataset.test, **valid}
 
 
-def _kind(samples: Samples) -> str:
-    return f"{'images' if samples.steps is None else 'sequences'} of the shape {samples.shape}"
+def kind_of(samples: Samples) -> str:
+    """Return the word for the kind of samples: images, or sequences."""
+    return "images" if samples.steps is None else "sequences"
+
+
+def _shaped(samples: Samples) -> str:
+    return f"{kind_of(samples)} of the shape {samples.shape}"
 
 
 def _edition(dataset: Dataset) -> str:

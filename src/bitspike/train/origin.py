@@ -12,8 +12,9 @@ class Origin:
     """Digests of the settings and samples that a run is made of.
 
     `samples` are the digests of the "train" and "test" samples; `where(split)` names them and their file.
-    `settings` are the digests of the whole "experiment" and of the "network" alone; `identity_before` is the identity
-    as checkpoints without `samples` know it. `own_files` says that the identity tells the user's files apart.
+    `settings` are the digests of the whole "experiment" and of the "network" alone, and the kind of "samples" where
+    these are passed from Python. `identity_before` is the identity as checkpoints without `samples` know it.
+    `own_files` says that the identity tells the user's files apart.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
