@@ -196,6 +196,29 @@ def test_groups_count_only_where_samples_are_passed():
     assert samples_digests(spec, grouped(None))["train"] == fingerprint(data.train)
 
 
+def test_errors_have_the_words_of_python(tmp_path):
+    """A person who calls train_on has no --out and no --set."""
+    data, few = passed(), {"epochs": 1, "tensorboard": False}
+    train(data, tmp_path / "run", train=few)
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "notes").touch()
+    train(data, tmp_path / "runs", train=few, trials=1)
+    cut = RunOptions(dataset=data, listener=interrupted_after(1))
+    train_run(experiment_on(data, {**SMALL, "seed": 0}, "here"), tmp_path / "cut", cut)
+    other = passed(seed=1, **bins(data))
+    for dataset, out, arguments, says in (
+        (data, "run", {"resume": True}, "another experiment: train.epochs was 1, is 2 .*, or repeat the arguments it"),
+        (data, "run", {"trials": 2}, "holds a single run; choose another folder for trials$"),
+        (data, "runs", {}, "holds trials; give trials=N to go on with them, or choose another folder$"),
+        (data, "strange", {}, "is not empty and holds no run; choose another folder$"),
+        (data, "strange/notes", {}, "is a file, but a folder is needed; choose another folder$"),
+        (other, "cut", {"resume": True}, "put the old data back, or choose another folder$"),
+    ):
+        with pytest.raises((ValueError, OSError), match=says) as caught:
+            train(dataset, tmp_path / out, **arguments)
+        assert "--" not in str(caught.value)
+
+
 @pytest.mark.parametrize("out", [None, 3])
 def test_a_run_needs_a_folder(out):
     with pytest.raises(TypeError, match=f"^train_on: out must be the path of a folder, but is {out}$"):
@@ -297,7 +320,14 @@ IMAGES = Images(torch.zeros(4, 1, 2, 3), torch.arange(4) % 2)
         (Dataset("a", "A", 1, FRAMES, FRAMES), {}, r"labels of A must be 0 to 0, for 1 classes, but .* go over 0\.\.1"),
         (passed(), {"base": "base/images"}, "base = 'base/images' is not for touch, which holds sequences; use 'base"),
         (passed(), {"net": {"hiden": [8]}}, r"train_on: no field is named 'net\.hiden'; did you mean 'net\.hidden'\?"),
-        (passed(), {"data": {"file": "my.npz"}}, r"train_on: .*give either data\.name, a built-in set, or data\.file"),
+        (
+            passed(),
+            {"data": {"file": "my.npz"}},
+            r"train_on: data\.file names samples, but they are passed from Python; leave it out",
+        ),
+        (passed(), {"data": {"name": "shd"}}, r"train_on: data\.name names samples, but they are passed from Python"),
+        (passed(), {"data": {"test_file": "my.npz"}}, r"train_on: data\.test_file names samples, but they are passed"),
+        (passed(), {"trials": 2, "seed": 2**32 - 1}, r"^trials=2: seeds must be below 2\*\*32"),
         (passed(), {"data": {"bin_ms": 2}}, r"data\.bin_ms has no meaning for samples that are passed from Python"),
         (passed(), {"data": {"test_share": 0.3}}, r"data\.test_share has no meaning for samples that are passed"),
         (passed(), {"train": 3}, "train_on: train: must be a table, but is 3"),

@@ -104,6 +104,7 @@ def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
         where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
         own_files=spec.data.file is not None,
+        another_folder=options.another_folder,
     )
 
 
