@@ -1,6 +1,8 @@
 """Samples passed from Python train like those of a file: a whole run, resumed, evaluated, and refused in words."""
 
+import inspect
 import json
+import re
 import tomllib
 
 import numpy as np
@@ -10,11 +12,13 @@ import torch
 import bitspike
 from bitspike.data import Dataset, Images, dataset_from_torch
 from bitspike.data.fingerprint import fingerprint
+from bitspike.experiments import passed as passed_module
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.comparison import samples_digests
 from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import experiment_on, read_experiment
+from bitspike.experiments.speech import SpeechNetwork
 from bitspike.train.progress import Listener
 
 SMALL = {"net": {"hidden": [8]}, "train": {"epochs": 2, "tensorboard": False}, "data": {"repeat": 1}}
@@ -301,6 +305,42 @@ def test_progress_and_mistakes_are_told(tmp_path):
     assert any("recipe base/sequences" in line for line in lines)
     assert any("warning: " in line and "class 2" in line for line in lines), lines
     assert any("class 2" in warning for warning in summary["warnings"])
+
+
+def test_a_remedy_names_options_that_there_are(tmp_path):
+    """train_on refuses data.bin_ms and the like: the samples are binned before."""
+    data = dataset_from_torch(recordings(), bin_ms=1, steps=5, sensor=(6,), polarity=False)
+    lines = []
+    bitspike.train_on(data, tmp_path / "run", device="cpu", say=lines.append, **SMALL)
+    told = "\n".join(lines)
+    assert re.search(r"warning: .*; check time_unit; if it is right, bin_ms = \d+ would fit\n", told), told
+    says = "\ntime_unit and bin_ms are options of bitspike.data.dataset_from_torch and from_torch, not of train_on\n"
+    assert says in told, told
+    assert "data.bin_ms" not in told
+    assert {"time_unit", "bin_ms"} <= set(inspect.signature(bitspike.data.from_torch).parameters)
+
+
+def test_every_field_that_findings_name_is_an_option():
+    told = [f"raise data.{field}" for field in ("bin_ms", "test_steps", "sensor", "clip", "duration_ms")]
+    *lines, last = passed_module._as_options([*told, "class data.bins"])
+    assert lines == [
+        "raise bin_ms",
+        "raise steps",
+        "raise sensor",
+        "raise clip",
+        "raise duration_ms",
+        "class data.bins",
+    ]
+    assert last.startswith("bin_ms and steps and sensor and clip and duration_ms are options of ")
+    assert list(passed_module._as_options(["one class alone"])) == ["one class alone"]
+
+
+def test_recordings_cannot_be_heard_by_a_run_on_passed_samples(tmp_path):
+    """Its samples have 700 units, but nothing says how they were binned."""
+    wide = dataset_from_torch(recordings(), name="touch", sensor=(700,), polarity=False)
+    train(wide, tmp_path / "run")
+    with pytest.raises(ValueError, match="was trained on 'touch', samples passed from Python, and no file says how"):
+        SpeechNetwork(tmp_path / "run")
 
 
 FRAMES = passed().train

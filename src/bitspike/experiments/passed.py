@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bitspike.data.config import BINNING
 from bitspike.data.mistakes import findings
 from bitspike.data.profiles import profile
 from bitspike.data.samples import Dataset
@@ -27,6 +29,9 @@ from bitspike.train.run_folder import Row
 from bitspike.train.world import World
 
 Say = Callable[[str], object]
+
+# Fields of [data] that findings name; for passed samples these are options of the function that bins them.
+FIELDS = re.compile(rf"\bdata\.({'|'.join((*BINNING, 'time_unit', 'time_origin', 'sensor'))})\b")
 
 
 def train_on(
@@ -161,6 +166,21 @@ def _listener(say: Say) -> Listener:
     return Listener(epoch_ends=epoch_ends, warning=lambda message: say(f"warning: {message}"), note=say)
 
 
+def _as_options(told: Sequence[str]) -> Iterator[str]:
+    """Yield the lines with options of from_torch in place of fields of [data], and a line that says so."""
+    options: dict[str, None] = {}  # in their order
+
+    def option(field: re.Match[str]) -> str:
+        name = "steps" if field[1] == "test_steps" else field[1]
+        options[name] = None
+        return name
+
+    yield from [FIELDS.sub(option, line) for line in told]
+    if options:
+        those = "is an option" if len(options) == 1 else "are options"
+        yield f"{' and '.join(options)} {those} of bitspike.data.dataset_from_torch and from_torch, not of train_on"
+
+
 def _started(say: Say) -> Callable[[Experiment, Dataset, SpikingNetwork, Path], object]:
     """Return a function that says what is trained, and what looks like a mistake in the samples."""
 
@@ -169,9 +189,9 @@ def _started(say: Say) -> Callable[[Experiment, Dataset, SpikingNetwork, Path], 
         yield f"{spec.name}: {net.notation}, {kind} weights, seed {spec.seed} -> {out}"
         yield from lines_about(spec.sources, as_values(spec))
         parts = {str(split): samples for split, samples in splits(spec, data).items()}
-        for finding in findings(profile(data, parts)):
-            if finding.cause not in FINDINGS:  # the others are warnings of the run
-                yield f"warning: {finding}"
+        # the other findings are warnings of the run
+        told = [f"warning: {each}" for each in findings(profile(data, parts)) if each.cause not in FINDINGS]
+        yield from _as_options(told)
 
     def started(spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
         for line in lines(spec, data, net, out):
