@@ -163,7 +163,7 @@ def test_samples_that_an_earlier_version_made_otherwise_are_not_called_replaced(
 
     assert warnings() == []
     with monkeypatch.context() as patch:
-        patch.setattr(saved, "samples_digests", lambda data: {"train": "other", "test": "other"})
+        patch.setattr(saved, "samples_digests", lambda spec, data: {"train": "other", "test": "other"})
         (line,) = warnings()
         assert line.startswith("the test samples (")
         assert line.endswith(

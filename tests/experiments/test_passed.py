@@ -1,6 +1,8 @@
 """Samples passed from Python train like those of a file: a whole run, resumed, evaluated, and refused in words."""
 
+import inspect
 import json
+import re
 import tomllib
 
 import numpy as np
@@ -9,9 +11,14 @@ import torch
 
 import bitspike
 from bitspike.data import Dataset, Images, dataset_from_torch
+from bitspike.data.fingerprint import fingerprint
+from bitspike.experiments import passed as passed_module
 from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.comparison import samples_digests
+from bitspike.experiments.presets import preset
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.schema import experiment_on, read_experiment
+from bitspike.experiments.speech import SpeechNetwork
 from bitspike.train.progress import Listener
 
 SMALL = {"net": {"hidden": [8]}, "train": {"epochs": 2, "tensorboard": False}, "data": {"repeat": 1}}
@@ -151,9 +158,82 @@ def test_other_samples_do_not_go_on_with_a_run(tmp_path, ended):
         assert train(passed(), tmp_path / "run", resume=True)["accuracy"] is not None
 
 
+GROUPS = [f"person {row // 6}" for row in range(60)]
+OTHERS = {
+    "other rows": [f"person {row % 10}" for row in range(60)],
+    "other names": [f"child {row // 6}" for row in range(60)],
+    "none": None,
+}
+
+
+def grouped(groups):
+    pairs = recordings()
+    return dataset_from_torch(pairs, pairs[:12], name="touch", sensor=(6,), polarity=False, groups=groups)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("others", OTHERS.values(), ids=OTHERS)
+def test_other_groups_do_not_go_on_with_a_run(tmp_path, ended, others):
+    """Groups decide which samples are held out: with others, some of them would have been trained on before."""
+    options = RunOptions(dataset=grouped(GROUPS), listener=Listener() if ended else interrupted_after(3))
+    train_run(experiment_on(grouped(GROUPS), {**SMALL, "seed": 0}, "here"), tmp_path / "run", options)
+    with pytest.raises(ValueError, match=r"(holds|belongs to) another experiment: .*samples or groups"):
+        train(grouped(others), tmp_path / "run", resume=True)
+    assert train(grouped(GROUPS), tmp_path / "run", resume=True)["held_out"]["groups"][0].startswith("person ")
+
+
+def test_an_evaluation_says_that_the_groups_are_others(tmp_path):
+    train(grouped(GROUPS), tmp_path / "run")
+    for split, same in (("train", False), ("valid", False), ("test", True)):  # test samples are the same ones
+        assert bitspike.evaluate_on(grouped(GROUPS), tmp_path / "run", split=split, device="cpu").warnings == []
+        done = bitspike.evaluate_on(grouped(OTHERS["other rows"]), tmp_path / "run", split=split, device="cpu")
+        assert (done.warnings == []) == same
+        assert all("the training samples or groups passed from Python were changed" in line for line in done.warnings)
+
+
+def test_groups_count_only_where_samples_are_passed():
+    """The runs on files and built-in sets keep the checksums that they had."""
+    data, named = grouped(GROUPS), preset("shd/best")
+    assert samples_digests(named, data)["train"] == fingerprint(data.train)
+    spec = experiment_on(data, SMALL, "here")
+    assert samples_digests(spec, data)["train"] != fingerprint(data.train)
+    assert samples_digests(spec, grouped(None))["train"] == fingerprint(data.train)
+
+
+def test_errors_have_the_words_of_python(tmp_path):
+    """A person who calls train_on has no --out and no --set."""
+    data, few = passed(), {"epochs": 1, "tensorboard": False}
+    train(data, tmp_path / "run", train=few)
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "notes").touch()
+    train(data, tmp_path / "runs", train=few, trials=1)
+    cut = RunOptions(dataset=data, listener=interrupted_after(1))
+    train_run(experiment_on(data, {**SMALL, "seed": 0}, "here"), tmp_path / "cut", cut)
+    other = passed(seed=1, **bins(data))
+    for dataset, out, arguments, says in (
+        (data, "run", {"resume": True}, "another experiment: train.epochs was 1, is 2 .*, or repeat the arguments it"),
+        (data, "run", {"trials": 2}, "holds a single run; choose another folder for trials$"),
+        (data, "runs", {}, "holds trials; give trials=N to go on with them, or choose another folder$"),
+        (data, "strange", {}, "is not empty and holds no run; choose another folder$"),
+        (data, "strange/notes", {}, "is a file, but a folder is needed; choose another folder$"),
+        (other, "cut", {"resume": True}, "put the old data back, or choose another folder$"),
+    ):
+        with pytest.raises((ValueError, OSError), match=says) as caught:
+            train(dataset, tmp_path / out, **arguments)
+        assert "--" not in str(caught.value)
+
+
+@pytest.mark.parametrize("out", [None, 3])
+def test_a_run_needs_a_folder(out):
+    with pytest.raises(TypeError, match=f"^train_on: out must be the path of a folder, but is {out}$"):
+        train(passed(), out)
+
+
 def test_trials_are_several_runs(tmp_path):
     summary = train(passed(), tmp_path / "runs", trials=2)
     assert summary["seeds"] == [0, 1]
+    assert {"accuracies", "best", "mean", "sigma"} <= set(summary)  # as the docstring says
+    assert "accuracy" not in summary
     assert (tmp_path / "runs" / "trial-1" / "summary.json").is_file()
 
 
@@ -180,6 +260,30 @@ def test_a_run_is_evaluated_with_its_samples_only(tmp_path, cli):
         bitspike.evaluate_on(wide, tmp_path / "run", device="cpu")
 
 
+def test_a_run_is_evaluated_with_samples_of_its_kind_only(tmp_path):
+    labels = torch.arange(40) % 2
+    still = Dataset("dots", "Dots", 2, Images(torch.rand(30, 6), labels[:30]), Images(torch.rand(10, 6), labels[30:]))
+    train(passed(), tmp_path / "moving")
+    train(still, tmp_path / "still", net={"hidden": [8], "steps": 10})
+    with pytest.raises(ValueError, match="samples of Dots are images, but the run's network was trained on sequences;"):
+        bitspike.evaluate_on(still, tmp_path / "moving", device="cpu")
+    with pytest.raises(ValueError, match=r"samples of touch are sequences, but .* was trained on images;"):
+        bitspike.evaluate_on(passed(), tmp_path / "still", device="cpu")
+    with pytest.raises(ValueError, match="split must be train, valid or test, but is 'all'"):
+        bitspike.evaluate_on(still, tmp_path / "still", split="all", device="cpu")
+    assert bitspike.evaluate_on(still, tmp_path / "still", split="valid", device="cpu").warnings == []
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_only_one_bit_recurrent_weights_had_another_scale(tmp_path, binary):
+    train(passed(), tmp_path / "run", net={"hidden": [8], "recurrent": True, "binary": binary})
+    path = tmp_path / "run" / "experiment.toml"
+    path.write_text(path.read_text().replace("slope = 1.5", "slope = 1.25"))
+    with pytest.raises(ValueError, match="put the right file back") as caught:
+        bitspike.load_run(tmp_path / "run")
+    assert ("recurrent weights behind batch norm had another scale" in str(caught.value)) == binary
+
+
 def bins(data):
     return {"bin_ms": data.train.tally.bin_us / 1000, "steps": data.train.steps}
 
@@ -203,6 +307,42 @@ def test_progress_and_mistakes_are_told(tmp_path):
     assert any("class 2" in warning for warning in summary["warnings"])
 
 
+def test_a_remedy_names_options_that_there_are(tmp_path):
+    """train_on refuses data.bin_ms and the like: the samples are binned before."""
+    data = dataset_from_torch(recordings(), bin_ms=1, steps=5, sensor=(6,), polarity=False)
+    lines = []
+    bitspike.train_on(data, tmp_path / "run", device="cpu", say=lines.append, **SMALL)
+    told = "\n".join(lines)
+    assert re.search(r"warning: .*; check time_unit; if it is right, bin_ms = [0-9.]+ would fit\n", told), told
+    says = "\ntime_unit and bin_ms are options of bitspike.data.dataset_from_torch and from_torch, not of train_on\n"
+    assert says in told, told
+    assert "data.bin_ms" not in told
+    assert {"time_unit", "bin_ms"} <= set(inspect.signature(bitspike.data.from_torch).parameters)
+
+
+def test_every_field_that_findings_name_is_an_option():
+    told = [f"raise data.{field}" for field in ("bin_ms", "test_steps", "sensor", "clip", "duration_ms")]
+    *lines, last = passed_module._as_options([*told, "class data.bins"])
+    assert lines == [
+        "raise bin_ms",
+        "raise steps",
+        "raise sensor",
+        "raise clip",
+        "raise duration_ms",
+        "class data.bins",
+    ]
+    assert last.startswith("bin_ms and steps and sensor and clip and duration_ms are options of ")
+    assert list(passed_module._as_options(["one class alone"])) == ["one class alone"]
+
+
+def test_recordings_cannot_be_heard_by_a_run_on_passed_samples(tmp_path):
+    """Its samples have 700 units, but nothing says how they were binned."""
+    wide = dataset_from_torch(recordings(), name="touch", sensor=(700,), polarity=False)
+    train(wide, tmp_path / "run")
+    with pytest.raises(ValueError, match="was trained on 'touch', samples passed from Python, and no file says how"):
+        SpeechNetwork(tmp_path / "run")
+
+
 FRAMES = passed().train
 IMAGES = Images(torch.zeros(4, 1, 2, 3), torch.arange(4) % 2)
 
@@ -220,11 +360,23 @@ IMAGES = Images(torch.zeros(4, 1, 2, 3), torch.arange(4) % 2)
         (Dataset("a", "A", 1, FRAMES, FRAMES), {}, r"labels of A must be 0 to 0, for 1 classes, but .* go over 0\.\.1"),
         (passed(), {"base": "base/images"}, "base = 'base/images' is not for touch, which holds sequences; use 'base"),
         (passed(), {"net": {"hiden": [8]}}, r"train_on: no field is named 'net\.hiden'; did you mean 'net\.hidden'\?"),
-        (passed(), {"data": {"file": "my.npz"}}, r"train_on: .*give either data\.name, a built-in set, or data\.file"),
+        (
+            passed(),
+            {"data": {"file": "my.npz"}},
+            r"train_on: data\.file names samples, but they are passed from Python; leave it out",
+        ),
+        (passed(), {"data": {"name": "shd"}}, r"train_on: data\.name names samples, but they are passed from Python"),
+        (passed(), {"data": {"test_file": "my.npz"}}, r"train_on: data\.test_file names samples, but they are passed"),
+        (passed(), {"trials": 2, "seed": 2**32 - 1}, r"^trials=2: seeds must be below 2\*\*32"),
         (passed(), {"data": {"bin_ms": 2}}, r"data\.bin_ms has no meaning for samples that are passed from Python"),
         (passed(), {"data": {"test_share": 0.3}}, r"data\.test_share has no meaning for samples that are passed"),
         (passed(), {"train": 3}, "train_on: train: must be a table, but is 3"),
         (passed(), {"seed": -1}, "train_on: seed: must be greater than or equal to 0, but is -1"),
+        (passed(), {"seed": None}, "train_on: seed must be a whole number, but is None; leave it out for 0"),
+        (passed(), {"trials": 0}, "train_on: trials must be a whole number of at least 1, but is 0; leave it out"),
+        (passed(), {"trials": -1}, "train_on: trials must be a whole number of at least 1, but is -1;"),
+        (passed(), {"trials": 2.5}, r"train_on: trials must be a whole number of at least 1, but is 2\.5;"),
+        (passed(), {"trials": True}, "train_on: trials must be a whole number of at least 1, but is True;"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_is_one_line(tmp_path, data, tables, says):

@@ -49,13 +49,13 @@ def test_trials_that_another_process_made_meanwhile_are_taken_as_they_are(tmp_pa
     spec, out = experiment(tmp_path, 1), tmp_path / "out"
     locked = runs_module.locked_folder
 
-    def another_was_here(folder, world):
+    def another_was_here(folder, options, world):
         if not folder.summary.is_file():
             monkeypatch.setattr(runs_module, "locked_folder", locked)
             trial = int(folder.path.name.removeprefix("trial-"))
             own = spec.model_copy(update={"seed": spec.seed + trial})
             train_run(own, folder.path, RunOptions(command="another"))
-        return locked(folder, world)
+        return locked(folder, options, world)
 
     monkeypatch.setattr(runs_module, "locked_folder", another_was_here)
     found = train_trials(spec, out, 2, replace(RunOptions(), resume=True), together=together)

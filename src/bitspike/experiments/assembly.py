@@ -42,6 +42,11 @@ class RunOptions:
     progress: Progress = silent
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None
 
+    @property
+    def another_folder(self) -> str:
+        """What an error says to a person whose folder is taken, in the words of the way that the run was started."""
+        return "choose another --out" if self.dataset is None else "choose another folder"
+
 
 def pick_device(name: str) -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.

@@ -14,6 +14,7 @@ from bitspike.data.locate import locate
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.held_out import held_out_groups
+from bitspike.experiments.run_data import groups_digest, kind_of
 from bitspike.experiments.schema import Experiment, as_values
 from bitspike.train.learning_rates import RATES
 from bitspike.train.origin import Origin
@@ -98,18 +99,28 @@ def _digest(values: Any) -> str:
 def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
     """Return the digests of settings and samples that a run's files keep."""
     return Origin(
-        settings={"experiment": settings_digest(spec), "network": network_digest(spec)},
-        samples=samples_digests(data),
+        settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_kind(spec, data)},
+        samples=samples_digests(spec, data),
         where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
         own_files=spec.data.file is not None,
+        another_folder=options.another_folder,
     )
 
 
-def samples_digests(data: Dataset) -> dict[str, str]:
-    """Return digests of the training and the test samples, and of those that a file gives for validation."""
+def _passed_kind(spec: Experiment, data: Dataset) -> dict[str, str]:
+    """Return the kind of samples passed from Python, which no setting tells; nothing for other samples."""
+    return {} if spec.data.passed is None else {"samples": kind_of(data.train)}
+
+
+def samples_digests(spec: Experiment, data: Dataset) -> dict[str, str]:
+    """Return digests of the training and the test samples, and of those that a file gives for validation.
+
+    That of training samples passed from Python counts their groups, too: no file decides these.
+    """
     own = {} if data.valid is None else {"valid": fingerprint(data.valid)}
-    return {"train": fingerprint(data.train), "test": fingerprint(data.test), **own}
+    train, groups = fingerprint(data.train), "" if spec.data.passed is None else groups_digest(data)
+    return {"train": _digest([train, groups]) if groups else train, "test": fingerprint(data.test), **own}
 
 
 def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
@@ -117,7 +128,7 @@ def samples_in_words(spec: Experiment, split: str, root: Path | None) -> str:
     files: Sequence[Path]
     what = {"train": "training", "valid": "validation"}.get(split, split)
     if spec.data.passed is not None:
-        return f"the {what} samples passed from Python"
+        return f"the {what} samples{' or groups' if split == 'train' else ''} passed from Python"
     if spec.data.name is None:
         own = {"test": spec.data.test_file, "valid": spec.data.validation_file}.get(split) or spec.data.file
         files = [own] if isinstance(own, Path) else list(own or ())

@@ -29,11 +29,11 @@ def complete(out: Path) -> list[Path]:
     return [each for each in (out, *trial_folders(out)) if is_run(each) and RunFolder(each).summary.is_file()]
 
 
-def locked_folder(folder: RunFolder, world: World) -> AbstractContextManager[None]:
+def locked_folder(folder: RunFolder, options: RunOptions, world: World) -> AbstractContextManager[None]:
     """Keep other commands out of the folder until the run ends; the first process does so for all."""
 
     def busy() -> None:
-        raise ValueError(f"{folder.path} is in use by another process; wait for it, or choose another --out")
+        raise ValueError(f"{folder.path} is in use by another process; wait for it, or {options.another_folder}")
 
     return locked(folder.lock, busy) if world.first else nullcontext()
 
@@ -43,22 +43,27 @@ def prepare_folder(spec: Experiment, folder: RunFolder, options: RunOptions, wor
 
     Raise a ValueError if the folder holds something else, or a run that `options` do not allow to resume.
     """
-    require_folder(folder.path, "choose another --out", written=False)
+    require_folder(folder.path, options.another_folder, written=False)
     there = folder.experiment.is_file()
     strange = folder.path.is_dir() and set(folder.path.iterdir()) - {folder.lock, *folder.partial()}
     if strange and not there and world.first:
         if (folder.path / "trial-0").is_dir():
-            raise ValueError(f"{folder.path} holds trials; give --trials to go on with them, or choose another --out")
-        raise ValueError(f"{folder.path} is not empty and holds no run; choose another --out")
+            trials = "--trials" if options.dataset is None else "trials=N"
+            raise ValueError(
+                f"{folder.path} holds trials; give {trials} to go on with them, or {options.another_folder}"
+            )
+        raise ValueError(f"{folder.path} is not empty and holds no run; {options.another_folder}")
     if there and not options.resume:
-        go_on, out = ("--resume", "--out") if options.dataset is None else ("resume=True", "folder")
-        raise ValueError(f"{folder.path} holds a run already; add {go_on} to go on with it, or choose another {out}")
+        go_on = "--resume" if options.dataset is None else "resume=True"
+        raise ValueError(
+            f"{folder.path} holds a run already; add {go_on} to go on with it, or {options.another_folder}"
+        )
     if there and (done := _complete_run(spec, folder, options)) is not None:
         if int(done["epochs"]) > spec.train.epochs:
             options.listener.note(f"{folder.path} is complete, after {done['epochs']} epochs, and is shown as it is")
         return done
     if world.first:
-        require_folder(folder.path, "choose another --out")
+        require_folder(folder.path, options.another_folder)
     return None
 
 
@@ -67,9 +72,10 @@ def _complete_run(spec: Experiment, folder: RunFolder, options: RunOptions) -> d
     before = read_run_experiment(folder.experiment)
     changed = differences(before, spec)
     if changed:
+        settings = "the --set" if options.dataset is None else "the arguments"
         raise ValueError(
-            f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; choose another --out, "
-            "or repeat the --set it was made with"
+            f"{folder.path} holds another experiment: {'; '.join(changed[:4])}; {options.another_folder}, "
+            f"or repeat {settings} it was made with"
         )
     done = folder.read_summary(sealed=True)
     if done is None:
@@ -80,7 +86,7 @@ def _complete_run(spec: Experiment, folder: RunFolder, options: RunOptions) -> d
     if not folder.last.is_file():
         raise ValueError(
             f"{folder.path} is complete after {done['epochs']} epochs and cannot go on, as its {folder.last.name} "
-            "is gone; choose another --out"
+            f"is gone; {options.another_folder}"
         )
     return None
 
@@ -98,10 +104,10 @@ def _require_its_data(done: Mapping[str, Any], spec: Experiment, folder: RunFold
 
     A complete run can be shown even if its files are gone.
     """
-    if options.dataset is not None and samples_digests(options.dataset) != done.get("samples_sha256"):
+    if options.dataset is not None and samples_digests(spec, options.dataset) != done.get("samples_sha256"):
         raise ValueError(
-            f"{folder.path} holds another experiment: it was made on other samples than those passed now; pass the "
-            "same ones, or choose another folder"
+            f"{folder.path} holds another experiment: it was made on other samples or groups than those passed now; "
+            f"pass the same ones, or {options.another_folder}"
         )
     try:
         files = [path for paths in own_paths(spec.data).values() for path in paths]

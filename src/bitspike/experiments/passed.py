@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bitspike.data.config import BINNING
 from bitspike.data.mistakes import findings
 from bitspike.data.profiles import profile
 from bitspike.data.samples import Dataset
@@ -26,6 +29,9 @@ from bitspike.train.run_folder import Row
 from bitspike.train.world import World
 
 Say = Callable[[str], object]
+
+# Fields of [data] that findings name; for passed samples these are options of the function that bins them.
+FIELDS = re.compile(rf"\bdata\.({'|'.join((*BINNING, 'time_unit', 'time_origin', 'sensor'))})\b")
 
 
 def train_on(
@@ -47,8 +53,11 @@ def train_on(
     The folder `out` then has the files of a run, and `bitspike.load_run(out)` gives the network. `net`, `train` and
     `data` are the tables of an experiment file, such as `net={"hidden": [64]}` and `train={"epochs": 5}`. What they
     leave out comes from `base`, by default the recipe for the kind of samples: `"base/sequences"` or `"base/images"`.
-    `trials` trains so many times, with seeds `seed`, `seed + 1` and so on. `resume` goes on with the run in `out`; the
-    samples must be the same. `say` is called with lines about the progress; None for silence.
+    `resume` goes on with the run in `out`; the samples must be the same. `say` is called with lines about the progress;
+    None for silence.
+
+    `trials` trains so many times, with seeds `seed`, `seed + 1` and so on, into the folders `trial-0`, `trial-1` in
+    `out`. Then the summary is that of all: "accuracies" in place of "accuracy", with "best", "mean" and "sigma".
 
     Examples:
         >>> import tempfile
@@ -67,6 +76,7 @@ def train_on(
         '6-8-2'
     """
     require_sound(dataset, "train_on")
+    _require_arguments(out, seed, trials)
     say = say if say is not None and World.rank_here() == 0 else _silent
     tables = {"net": net, "train": train, "data": data, "base": base}
     given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
@@ -121,6 +131,18 @@ def evaluate_on(
     )
 
 
+def _require_arguments(out: Any, seed: Any, trials: Any) -> None:
+    """Raise unless `out` is a path, and `seed` and `trials` are whole numbers; no trials are None."""
+    if not isinstance(out, str | PathLike):
+        raise TypeError(f"train_on: out must be the path of a folder, but is {out!r}")
+    if seed is None:
+        raise ValueError("train_on: seed must be a whole number, but is None; leave it out for 0")
+    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
+        raise ValueError(
+            f"train_on: trials must be a whole number of at least 1, but is {trials!r}; leave it out for a single run"
+        )
+
+
 def _silent(line: str) -> None:
     """Say nothing."""
 
@@ -144,6 +166,21 @@ def _listener(say: Say) -> Listener:
     return Listener(epoch_ends=epoch_ends, warning=lambda message: say(f"warning: {message}"), note=say)
 
 
+def _as_options(told: Sequence[str]) -> Iterator[str]:
+    """Yield the lines with options of from_torch in place of fields of [data], and a line that says so."""
+    options: dict[str, None] = {}  # in their order
+
+    def option(field: re.Match[str]) -> str:
+        name = "steps" if field[1] == "test_steps" else field[1]
+        options[name] = None
+        return name
+
+    yield from [FIELDS.sub(option, line) for line in told]
+    if options:
+        those = "is an option" if len(options) == 1 else "are options"
+        yield f"{' and '.join(options)} {those} of bitspike.data.dataset_from_torch and from_torch, not of train_on"
+
+
 def _started(say: Say) -> Callable[[Experiment, Dataset, SpikingNetwork, Path], object]:
     """Return a function that says what is trained, and what looks like a mistake in the samples."""
 
@@ -152,9 +189,9 @@ def _started(say: Say) -> Callable[[Experiment, Dataset, SpikingNetwork, Path], 
         yield f"{spec.name}: {net.notation}, {kind} weights, seed {spec.seed} -> {out}"
         yield from lines_about(spec.sources, as_values(spec))
         parts = {str(split): samples for split, samples in splits(spec, data).items()}
-        for finding in findings(profile(data, parts)):
-            if finding.cause not in FINDINGS:  # the others are warnings of the run
-                yield f"warning: {finding}"
+        # the other findings are warnings of the run
+        told = [f"warning: {each}" for each in findings(profile(data, parts)) if each.cause not in FINDINGS]
+        yield from _as_options(told)
 
     def started(spec: Experiment, data: Dataset, net: SpikingNetwork, out: Path) -> None:
         for line in lines(spec, data, net, out):

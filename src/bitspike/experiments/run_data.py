@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -45,7 +47,8 @@ def require_sound(dataset: Dataset, where: str) -> None:
             raise ValueError(f"{where}: {dataset.title} has no {split} samples")
         if type(samples) is not type(first) or samples.shape != first.shape:
             raise ValueError(
-                f"{where}: training samples of {dataset.title} are {_kind(first)}, but {split} samples {_kind(samples)}"
+                f"{where}: training samples of {dataset.title} are {_shaped(first)}, but {split} samples "
+                f"{_shaped(samples)}"
             )
         low, high = int(samples.labels.min()), int(samples.labels.max())
         if low < 0 or high >= dataset.classes:
@@ -61,14 +64,32 @@ def _parts(dataset: Dataset) -> dict[str, Samples]:
     return {"training": dataset.train, "test": dataset.test, **valid}
 
 
-def _kind(samples: Samples) -> str:
-    return f"{'images' if samples.steps is None else 'sequences'} of the shape {samples.shape}"
+def kind_of(samples: Samples) -> str:
+    """Return the word for the kind of samples: images, or sequences."""
+    return "images" if samples.steps is None else "sequences"
+
+
+def _shaped(samples: Samples) -> str:
+    return f"{kind_of(samples)} of the shape {samples.shape}"
 
 
 def _edition(dataset: Dataset) -> str:
-    """Return the edition of samples passed from Python: a checksum of their content for each split."""
+    """Return the edition of samples passed from Python: checksums of each split, and of the groups if there are any."""
     found = {split: fingerprint(samples)[:16] for split, samples in _parts(dataset).items()}
+    if groups := groups_digest(dataset):
+        found["groups"] = groups[:16]
     return ", ".join(f"{split} {digest}" for split, digest in found.items())
+
+
+def groups_digest(dataset: Dataset) -> str:
+    """Return the sha256 of the training samples' groups and their names; empty if they are in none.
+
+    The groups decide which samples are held out.
+    """
+    if dataset.train.groups is None:
+        return ""
+    found = json.dumps([dataset.train.groups.tolist(), dataset.group_labels])
+    return hashlib.sha256(found.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

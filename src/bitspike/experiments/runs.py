@@ -62,9 +62,10 @@ def train_trials(
     and its peak memory are those of all together (its summary says of how many). Return None if they were interrupted.
     """
     if (out / "experiment.toml").is_file():
-        raise ValueError(f"{out} holds a single run; choose another --out for trials")
+        raise ValueError(f"{out} holds a single run; {options.another_folder} for trials")
     if spec.seed + trials > 2**32:
-        raise ValueError(f"--trials {trials}: seeds must be below 2**32, but the first is {spec.seed}")
+        option = "--trials " if options.dataset is None else "trials="
+        raise ValueError(f"{option}{trials}: seeds must be below 2**32, but the first is {spec.seed}")
     if together and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("--together trains all trials in one process, but torchrun started several; use one way")
     listeners = TrialListeners(options.listener, trials)
@@ -113,7 +114,7 @@ def _train_group(
         for run in [run for run in runs if still_to_train(run)]:
             jobs.append(_make_job(run, options, world, jobs[0].data if jobs else None))
         for job in jobs:
-            held.enter_context(locked_folder(job.run.folder, world))
+            held.enter_context(locked_folder(job.run.folder, options, world))
         jobs = [job for job in jobs if still_to_train(job.run)]  # another process may have been here since
         for job in jobs if options.resume else ():
             job.trainer.resume()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from bitspike.experiments.comparison import network_digest, samples_digests, sam
 from bitspike.experiments.held_out import Split, splits
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.removed import uses_removed
-from bitspike.experiments.run_data import dataset_of
+from bitspike.experiments.run_data import dataset_of, kind_of
 from bitspike.experiments.schema import Experiment, read_run_experiment
 from bitspike.nn import SpikingNetwork
 from bitspike.ops import LIFOutput
@@ -94,7 +94,8 @@ def load_network(run: Path, spec: Experiment, device: torch.device) -> SpikingNe
     if info.recorded("settings", "network") not in (None, network_digest(spec)):
         raise ValueError(
             f"{run / 'experiment.toml'} is not what {weights.name} was trained with: another [net] or train.precision; "
-            "put the right file back" + (RECURRENCE if spec.net.recurrent and spec.net.dense_norm else "")
+            "put the right file back"
+            + (RECURRENCE if spec.net.recurrent and spec.net.binary and spec.net.dense_norm else "")
         )
     net = build_network(spec, info.input_shape).to(dtype_of(spec.train.precision))
     load_weights(weights, net)
@@ -141,19 +142,13 @@ def evaluate_run(
     `steps` is how long static inputs are shown, if not as long as in training. `baselines` asks for those of the split,
     learnt from the run's training samples.
     """
+    if split not in (known := get_args(Split)):
+        raise ValueError(f"evaluate: split must be {', '.join(known[:-1])} or {known[-1]}, but is {split!r}")
     run = best_trial(path)
     spec = made_with(run)
     net = load_network(run, spec, options.device)
     data = dataset_of(spec, options)
-    if data.shape != net.input_shape:
-        raise ValueError(
-            f"evaluate: samples of {data.title} have the shape {data.shape}, but the run's network was trained on "
-            f"{net.input_shape}; take samples like those of its training"
-        )
-    if data.classes > outputs_of(net):
-        raise ValueError(
-            f"evaluate: {data.title} has {data.classes} classes, but the run's network has {outputs_of(net)} outputs"
-        )
+    _require_fit(data, net, weights_info(RunFolder(run).best).recorded("settings", "samples"))
     parts = splits(spec, data)
     if split not in parts:
         raise ValueError(
@@ -187,6 +182,24 @@ def evaluate_run(
     )
 
 
+def _require_fit(data: Dataset, net: SpikingNetwork, kind: str | None) -> None:
+    """Raise unless the samples have the kind (None: not known), the shape and the classes of the run's network."""
+    if kind not in (None, here := kind_of(data.train)):
+        raise ValueError(
+            f"evaluate: samples of {data.title} are {here}, but the run's network was trained on {kind}; take samples "
+            "like those of its training"
+        )
+    if data.shape != net.input_shape:
+        raise ValueError(
+            f"evaluate: samples of {data.title} have the shape {data.shape}, but the run's network was trained on "
+            f"{net.input_shape}; take samples like those of its training"
+        )
+    if data.classes > outputs_of(net):
+        raise ValueError(
+            f"evaluate: {data.title} has {data.classes} classes, but the run's network has {outputs_of(net)} outputs"
+        )
+
+
 def _scores(net: SpikingNetwork, output: LIFOutput) -> Tensor:
     return net.output_scores(output).flatten(1).float().cpu()
 
@@ -211,7 +224,7 @@ def _changes(run: Path, spec: Experiment, data: Dataset, split: Split, options: 
     same = info.recorded("settings", "experiment") in (None, settings_digest(spec))
     if not same and not uses_removed(read_toml(run / "experiment.toml")):
         return [f"{run / 'experiment.toml'} was changed since the run was made: this may not be its accuracy"]
-    if info.recorded("samples", part) not in (None, samples_digests(data)[part]):
+    if info.recorded("samples", part) not in (None, samples_digests(spec, data)[part]):
         words = samples_in_words(spec, part, options.data_root)
         if spec.data.file is not None and data.edition == _edition_of(run):
             return [

@@ -23,7 +23,7 @@ from bitspike.config import (
     unknown_key,
     validated,
 )
-from bitspike.data.config import PATHS, DataConfig
+from bitspike.data.config import FILES, PATHS, DataConfig
 from bitspike.data.data_tables import absolute
 from bitspike.data.toml import read_toml
 from bitspike.experiments.completion import completed, with_stand_ins
@@ -116,6 +116,9 @@ def experiment_on(dataset: Dataset, tables: Mapping[str, Any], where: str) -> Ex
     shape. Errors name `where` they come from.
     """
     held = tables.get("data", {})
+    for field in ("name", *FILES) if isinstance(held, Mapping) else ():
+        if held.get(field) is not None:
+            raise ValueError(f"{where}: data.{field} names samples, but they are passed from Python; leave it out")
     data = {"passed": dataset.name, **held} if isinstance(held, Mapping) else held
     values = {"net": {}, "train": {}, "name": dataset.name, **tables, "data": data}
     values = completed(values, where, Experiment, lambda key, text: f"{where}: {text}", dataset)

@@ -149,11 +149,16 @@ class SpeechNetwork:
 
 
 def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binning:
-    """Return how the run's samples were binned; raise if they are not spikes of a line of 700 units."""
+    """Return how the run's samples were binned; raise unless it is known, for spikes of a line of 700 units."""
     refusal = (
         f"{run}: was trained on {_called(spec.data)}, whose samples have the shape {list(input_shape)}, but recordings "
         f"become spikes of {UNITS} units; predict takes a run on shd, or on files of bitspike encode"
     )
+    if spec.data.passed is not None:
+        raise ValueError(
+            f"{run}: was trained on {spec.data.passed!r}, samples passed from Python, and no file says how they were "
+            "binned, so that recordings cannot be; predict takes a run on shd, or on files of bitspike encode"
+        )
     if spec.data.file is not None and spec.data.kind not in (None, "events"):
         raise ValueError(refusal)
     try:
@@ -166,6 +171,6 @@ def _binning(run: Path, spec: Experiment, input_shape: tuple[int, ...]) -> Binni
 
 
 def _called(data: DataConfig) -> str:
-    if (named := data.name or data.passed) is not None:
-        return named
+    if data.name is not None:
+        return data.name
     return data.file.name if isinstance(data.file, Path) else " and ".join(path.name for path in data.file or ())

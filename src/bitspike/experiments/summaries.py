@@ -183,5 +183,5 @@ def require_same_samples(spec: Experiment, done: Sequence[Mapping[str, Any]], ou
         if digests != known[0][1]:
             raise ValueError(
                 f"{known[0][0]} and {out} were trained on other samples: the data was replaced in between; "
-                "train all trials on the same data, with another --out"
+                f"train all trials on the same data, with another {'--out' if spec.data.passed is None else 'folder'}"
             )

@@ -12,8 +12,10 @@ class Origin:
     """Digests of the settings and samples that a run is made of.
 
     `samples` are the digests of the "train" and "test" samples; `where(split)` names them and their file.
-    `settings` are the digests of the whole "experiment" and of the "network" alone; `identity_before` is the identity
-    as checkpoints without `samples` know it. `own_files` says that the identity tells the user's files apart.
+    `settings` are the digests of the whole "experiment" and of the "network" alone, and the kind of "samples" where
+    these are passed from Python. `identity_before` is the identity as checkpoints without `samples` know it.
+    `own_files` says that the identity tells the user's files apart. `another_folder` is what an
+    error says to a person whose folder holds another run.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -21,6 +23,7 @@ class Origin:
     where: Callable[[str], str] = lambda split: f"the {split} samples"
     identity_before: str = ""
     own_files: bool = False
+    another_folder: str = "choose another --out"
 
     def changed(self, saved: Any) -> str:
         """Return words that name the samples unlike the saved ones; empty if there are none."""

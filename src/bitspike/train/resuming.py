@@ -61,14 +61,14 @@ def _require_same_run(trainer: Trainer, state: Mapping[str, Any]) -> None:
         if origin.own_files and state.get("identity") == trainer.identity:
             raise ValueError(
                 f"{path} belongs to another experiment: {changed} come from the same files, but an earlier version "
-                "numbered labels or drew limits otherwise; choose another --out"
+                f"numbered labels or drew limits otherwise; {origin.another_folder}"
             )
         raise ValueError(
             f"{path} belongs to another experiment: {changed} were changed since the run began (values, labels or "
-            "order); put the old data back, or choose another --out"
+            f"order); put the old data back, or {origin.another_folder}"
         )
     if state.get("identity") != (origin.identity_before if saved is None else trainer.identity):
-        raise ValueError(f"{path} belongs to another experiment (settings or data); choose another --out")
+        raise ValueError(f"{path} belongs to another experiment (settings or data); {origin.another_folder}")
     if saved is None and origin.samples:
         trainer.listener.note(
             f"{path} is of an earlier version and does not say what its samples held; they are taken to be the same"
