@@ -260,6 +260,20 @@ def test_a_run_is_evaluated_with_its_samples_only(tmp_path, cli):
         bitspike.evaluate_on(wide, tmp_path / "run", device="cpu")
 
 
+def test_a_run_is_evaluated_with_samples_of_its_labels_only(tmp_path):
+    """Labels are numbered by those that are there: 2 and 3 alone would be taken for 1 and 2."""
+
+    def of(*labels):
+        frames = [(torch.rand(10, 6) < 0.1 * (1 + labels[i % len(labels)])).int() for i in range(30)]
+        return dataset_from_torch([(each, labels[i % len(labels)]) for i, each in enumerate(frames)])
+
+    train(of(1, 2, 3), tmp_path / "run")
+    says = r"have the labels 2, 3, but those of training 1, 2, 3; .* pass samples of all of these classes"
+    with pytest.raises(ValueError, match=says):
+        bitspike.evaluate_on(of(2, 3), tmp_path / "run", device="cpu")
+    assert bitspike.evaluate_on(of(1, 2, 3), tmp_path / "run", device="cpu").result.accuracy >= 0
+
+
 def test_a_run_is_evaluated_with_samples_of_its_kind_only(tmp_path):
     labels = torch.arange(40) % 2
     still = Dataset("dots", "Dots", 2, Images(torch.rand(30, 6), labels[:30]), Images(torch.rand(10, 6), labels[30:]))

@@ -99,7 +99,7 @@ def _digest(values: Any) -> str:
 def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
     """Return the digests of settings and samples that a run's files keep."""
     return Origin(
-        settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_kind(spec, data)},
+        settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_samples(spec, data)},
         samples=samples_digests(spec, data),
         where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
@@ -108,9 +108,11 @@ def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
     )
 
 
-def _passed_kind(spec: Experiment, data: Dataset) -> dict[str, str]:
-    """Return the kind of samples passed from Python, which no setting tells; nothing for other samples."""
-    return {} if spec.data.passed is None else {"samples": kind_of(data.train)}
+def _passed_samples(spec: Experiment, data: Dataset) -> dict[str, str]:
+    """Return kind and labels of samples passed from Python, which no setting tells; nothing for other samples."""
+    if spec.data.passed is None:
+        return {}
+    return {"samples": kind_of(data.train), "labels": json.dumps(data.file_labels)}
 
 
 def samples_digests(spec: Experiment, data: Dataset) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -148,7 +150,9 @@ def evaluate_run(
     spec = made_with(run)
     net = load_network(run, spec, options.device)
     data = dataset_of(spec, options)
-    _require_fit(data, net, weights_info(RunFolder(run).best).recorded("settings", "samples"))
+    recorded = partial(weights_info(RunFolder(run).best).recorded, "settings")
+    _require_fit(data, net, recorded("samples"))
+    _require_labels(data, recorded("labels"))
     parts = splits(spec, data)
     if split not in parts:
         raise ValueError(
@@ -198,6 +202,17 @@ def _require_fit(data: Dataset, net: SpikingNetwork, kind: str | None) -> None:
         raise ValueError(
             f"evaluate: {data.title} has {data.classes} classes, but the run's network has {outputs_of(net)} outputs"
         )
+
+
+def _require_labels(data: Dataset, recorded: str | None) -> None:
+    """Raise if the labels of samples passed from Python are not those of training: classes are numbered by them."""
+    if recorded is None or json.loads(recorded) == list(data.file_labels):
+        return
+    here, there = (", ".join(labels) for labels in (data.file_labels, json.loads(recorded)))
+    raise ValueError(
+        f"evaluate: samples of {data.title} have the labels {here}, but those of training {there}; classes are "
+        "numbered by them, so pass samples of all of these classes"
+    )
 
 
 def _scores(net: SpikingNetwork, output: LIFOutput) -> Tensor:
