@@ -13,7 +13,7 @@ PYTEST := BITSPIKE_SNNTORCH_0411=$(OLD_SNNTORCH) $(VENV)/bin/python -m pytest -n
 demo: $(VENV)/.demo ## the temporal coding task of the paper: figure, animation, page and numbers in runs/coding
 	$(VENV)/bin/bitspike reproduce coding --out runs/coding
 
-test: $(VENV)/.test ## the tests, without those that need a GPU and those marked slow: about 5 minutes on 2 cores
+test: $(VENV)/.test ## the tests, without those that need a GPU and those marked slow: about 6 minutes on 2 cores
 	$(PYTEST) -m "not gpu and not slow"
 
 test-slow: $(VENV)/.test ## the tests marked slow
