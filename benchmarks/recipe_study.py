@@ -55,7 +55,7 @@ QUICK = ("train.epochs=1", "data.repeat=1", "data.train_limit=60", "data.test_li
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What all sets of a study have in common."""
+    """Settings that all sets of a study share."""
 
     seeds: int
     fewer: int

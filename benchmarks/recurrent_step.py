@@ -1,4 +1,4 @@
-"""What recurrence costs: a training step of one network with and without it, in turns in one process.
+"""The cost of recurrence: a training step of one network with and without it, in turns in one process.
 
     python benchmarks/recurrent_step.py --device cuda
     python benchmarks/recurrent_step.py --device cpu --threads 1 --batch 32

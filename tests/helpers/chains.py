@@ -50,6 +50,6 @@ def batch(kind, shape, size=3, *, steps=7, seed=5):
 
 
 def outputs(net, x, *, recompute=False):
-    """What the fused chain makes of `x`."""
+    """Return the outputs of the fused chain for `x`."""
     assert refused_network(list(net.layers), x) is None
     return fused.run(list(net.layers), x, net._steps(x, None), recompute=recompute)

@@ -44,7 +44,7 @@ class RunOptions:
 
     @property
     def another_folder(self) -> str:
-        """What an error says to a person whose folder is taken, in the words of the way that the run was started."""
+        """Return the advice for a folder that is taken, in the words of the way that the run was started."""
         return "choose another --out" if self.dataset is None else "choose another folder"
 
 

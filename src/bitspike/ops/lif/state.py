@@ -1,4 +1,4 @@
-"""What `lif` takes and gives beside tensors: a neuron's state, the output, and an adaptive threshold."""
+"""The types of `lif` beside tensors: a neuron's state, the output, and an adaptive threshold."""
 
 from __future__ import annotations
 
