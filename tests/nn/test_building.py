@@ -135,8 +135,9 @@ def test_delays_are_learnt():
 
 
 def test_feedback_behind_a_norm_is_as_large_as_its_currents():
-    scales = [layer.lif.recurrent_scale for layer in network(dense_norm=True, recurrent=True).layers[:2]]
-    assert scales == [8**-0.5, 7**-0.5]
+    first, second = (layer.lif for layer in network(dense_norm=True, recurrent=True).layers[:2])
+    assert (first.recurrent_scale, second.recurrent_scale) == (8**-0.5, 7**-0.5)
+    assert first.recurrent_share() == second.recurrent_share() == 0.3  # with 1, gradients grow from step to step
     for settings in ({}, {"dense_norm": True, "binary": False}):
         assert [layer.lif.recurrent_scale for layer in network(recurrent=True, **settings).layers[:2]] == [1.0, 1.0]
 

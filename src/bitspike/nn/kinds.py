@@ -12,6 +12,7 @@ from typing import Any, Literal
 from bitspike.nn.neurons import LIF, AdaptiveLIF, LeakyReadout, RecurrentLIF
 
 Readout = Literal["spikes", "membrane"]
+NORMED_SHARE = 0.3  # of the gradient through scaled feedback: with all of it gradients grow from step to step
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,13 @@ def _recurrent(layer: NeuronLayer) -> LIF:
     if layer.last or len(layer.shape) > 1:
         return LIF(**layer.settings)
     neurons = layer.shape[0]
-    scale = neurons**-0.5 if layer.normed and layer.binary else 1.0
+    normed = layer.normed and layer.binary
     return RecurrentLIF(
-        **layer.settings | {"neurons": neurons}, binary=layer.binary, clip=layer.clip, recurrent_scale=scale
+        **layer.settings | {"neurons": neurons},
+        binary=layer.binary,
+        clip=layer.clip,
+        recurrent_scale=neurons**-0.5 if normed else 1.0,
+        recurrent_grad=NORMED_SHARE if normed else None,
     )
 
 
