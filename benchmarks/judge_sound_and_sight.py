@@ -27,15 +27,15 @@ SOUNDS = np.array([[1.0, 0.7, 0.2], [0.7, 0.8, 0.4], [0.1, 0.4, 0.4], [0.5, 0.15
 def heart(seed: int) -> TwoFiles:
     """Three bands of a stethoscope at two levels: 6 channels; normal (half of all), two murmurs, a third or fourth."""
     rng = generator("heart-6", seed)
-    patients, step, steps = 60, 0.004, 650
+    patients, step, steps = 52, 0.006, 434
     groups = np.repeat(np.arange(patients), 40)
     kinds = np.repeat(np.arange(5), [20, 7, 6, 4, 3])
     labels = np.concatenate([rng.permutation(kinds) for _ in range(patients)])
-    plan = Plan(labels, groups, np.isin(groups, rng.choice(patients, 14, replace=False)))
+    plan = Plan(labels, groups, np.isin(groups, rng.choice(patients, 12, replace=False)))
     durations = rng.uniform(2.0, 2.6, len(plan))
     loudness = _heart_sounds(rng, plan, patients, np.arange(steps) * step)
     gain = spread(rng, 0.3, (patients, 3))[groups] * spread(rng, 0.15, (len(plan), 1))
-    loudness *= gain[:, :, None] * np.exp(0.25 * smooth(rng.standard_normal(loudness.shape), 3))
+    loudness *= gain[:, :, None] * np.exp(0.25 * smooth(rng.standard_normal(loudness.shape), 2))
     rates = [np.clip(loudness - level, 0, 1.5) * 160 for level in (0.1, 0.4)]
     events = events_of(rng.poisson(np.concatenate(rates, 1) * step), rng, step)
     events = kept(events, events["t"] < durations[events["sample"]])
@@ -165,7 +165,7 @@ LEAVES = (
 
 
 def leaves(seed: int) -> TwoFiles:
-    """Grey pictures of 24 x 24 pixels: leaves of eight kinds, turned and of several sizes; a plant has its own shape."""
+    """Grey pictures of 24 x 24 pixels: leaves of eight kinds, turned, of several sizes; a plant has its own shape."""
     rng = generator("leaves-24", seed)
     plan = planned(rng, 60, 40, 8, 14)
     plants = spread(rng, 0.06, (60, 8, 6))

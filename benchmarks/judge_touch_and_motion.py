@@ -27,7 +27,7 @@ AFFINITIES = np.array(  # of eight sensors for three families of gas; each famil
 
 
 def gas(seed: int) -> TwoFiles:
-    """Eight gas sensors that send their rises, 5 s: the counts tell three families, the speed of the rise two members."""
+    """Eight gas sensors that send their rises: counts tell three families of gas, the speed of the rise two members."""
     rng = generator("gas-8", seed)
     noses, step, steps = 20, 0.02, 250
     plan = planned(rng, noses, 96, 6, 5)
@@ -71,7 +71,7 @@ def floor(seed: int) -> TwoFiles:
         walk = joined(*parts)
         samples.append({"sample": np.full(len(walk["t"]), number), **walk})
     events = joined(*samples)
-    return two_files(plan, with_faults(rng, plan, events, durations, 24, noise=0.25, hot=5), "ms", 1000)
+    return two_files(plan, with_faults(rng, plan, events, durations, 24, noise=0.12, hot=3), "ms", 1000)
 
 
 def _steps(rng: np.random.Generator, label: int, person: Array, duration: float) -> Events:
@@ -79,7 +79,7 @@ def _steps(rng: np.random.Generator, label: int, person: Array, duration: float)
     (rate, length, contact), (tempo, weight, long) = GAITS[label], person
     period = tempo / rate
     number = np.arange(int(duration / period) + 2)
-    uneven = np.where(number % 2 == 0, -0.5, 0.5) * (0.45 if label == 2 else 0)
+    uneven = np.where(number % 2 == 0, -0.5, 0.5) * (0.55 if label == 2 else 0)
     when = (number - rng.random() + 0.5 * uneven + 0.04 * rng.standard_normal(len(number))) * period
     angle = rng.uniform(-0.5, 0.5) + (np.pi if rng.random() < 0.5 else 0)
     ahead = (when - duration / 2) / period * length * long
@@ -88,11 +88,11 @@ def _steps(rng: np.random.Generator, label: int, person: Array, duration: float)
     x = middle[0] + np.cos(angle) * ahead - np.sin(angle) * side
     y = middle[1] + np.sin(angle) * ahead + np.cos(angle) * side
     force = weight * np.where((number % 2 == 0) & (label == 2), 0.6, 1.0)
-    strikes = [(when, 0.025, 5 * force), (when + contact * tempo, 0.04, 3.5 * force)]  # heels, then toes
+    strikes = [(when, 0.025, 7 * force), (when + contact * tempo, 0.04, 5 * force)]  # heels, then toes
     if label == 3:
-        strikes = [(when, 0.05, 2.5 * force), (when + 0.5 * period, 0.15, 3.5 * force)]  # the foot scrapes
+        strikes = [(when, 0.05, 4 * force), (when + 0.4 * period, 0.18, 8 * force)]  # the foot scrapes
     if label == 4:
-        with_stick = np.where(number % 2 == 0, 4.0, 0.0)
+        with_stick = np.where(number % 2 == 0, 6.0, 0.0)
         strikes.append((when + 0.5 * period, 0.012, with_stick * force))
     parts = []
     tile_x, tile_y = np.arange(24) % 6 * 0.6 + 0.3, np.arange(24) // 6 * 0.6 + 0.3
@@ -107,15 +107,15 @@ def _steps(rng: np.random.Generator, label: int, person: Array, duration: float)
 
 
 def quakes(seed: int) -> TwoFiles:
-    """80 geophones on a field hear a first and a second wave: from one of six sides, far below or along the surface."""
+    """80 geophones on a field hear two waves, from one of eight sides, from below or along the surface."""
     rng = generator("quakes-80", seed)
     fields, channels = 20, 80
-    plan = planned(rng, fields, 108, 12, 5)
+    plan = planned(rng, fields, 112, 16, 5)
     count, groups, labels = len(plan), plan.groups, plan.labels
     grid = np.stack([np.arange(80) % 10 * 22.0 - 99, np.arange(80) // 10 * 28.0 - 98], 1)  # metres
     places = grid + 4 * rng.standard_normal((fields, channels, 2))
-    own = 0.006 * rng.standard_normal((fields, channels))  # the ground below a geophone is quick or slow
-    angle = np.pi / 3 * (labels // 2 + rng.uniform(-0.33, 0.33, count))
+    own = 0.012 * rng.standard_normal((fields, channels))  # the ground below a geophone is quick or slow
+    angle = np.pi / 4 * (labels // 2 + rng.uniform(-0.36, 0.36, count))
     below = labels % 2 == 0
     speed = np.where(below, 2400, 900) * spread(rng, 0.1, fields)[groups] * spread(rng, 0.06, count)
     towards = np.stack([np.cos(angle), np.sin(angle)], 1)
@@ -124,7 +124,7 @@ def quakes(seed: int) -> TwoFiles:
     later = np.where(below, rng.uniform(0.09, 0.15, count), rng.uniform(0.06, 0.12, count))
     hearing = np.clip(spread(rng, 0.35, (fields, channels)), 0.3, 2)[groups] * spread(rng, 0.3, count)[:, None]
     parts = []
-    for wave, (slower, strength, lasts) in enumerate(((1.0, 1.3, 0.012), (1.75, 2.2, 0.03))):
+    for wave, (slower, strength, lasts) in enumerate(((1.0, 0.45, 0.015), (1.75, 0.8, 0.03))):
         arrival = (onset + wave * later)[:, None] + slower * way / speed[:, None] + own[groups]
         counts = rng.poisson(strength * hearing)
         sample, channel = np.nonzero(counts)
@@ -134,11 +134,18 @@ def quakes(seed: int) -> TwoFiles:
     durations = onset + later + rng.uniform(0.25, 0.35, count)
     events = joined(*parts)
     events = kept(events, (events["t"] > 0) & (events["t"] < durations[events["sample"]]))
-    return two_files(plan, with_faults(rng, plan, events, durations, channels, noise=0.8, hot=20), "ms", 1000)
+    return two_files(plan, with_faults(rng, plan, events, durations, channels, noise=0.6, hot=20), "ms", 1000)
 
 
 # Pedestrian, cyclist, car, truck: length and height in pixels, pixels a second, pixels that the legs swing.
 TRAFFIC = ((3.0, 10.0, 14.0, 2.5), (8.0, 9.0, 30.0, 1.5), (14.0, 6.5, 45.0, 0.0), (21.0, 11.0, 36.0, 0.0))
+# Their edges between the back (-0.5) and the front (0.5): place, polarity, lower and upper end (0 is the ground).
+EDGES = (
+    ((0.5, 1, 0.0, 1.0), (-0.5, 0, 0.0, 1.0)),
+    ((0.5, 1, 0.0, 0.5), (-0.5, 0, 0.0, 0.5), (0.15, 1, 0.4, 1.0), (-0.15, 0, 0.4, 1.0)),
+    ((0.5, 1, 0.0, 0.6), (-0.5, 0, 0.0, 0.6), (0.25, 1, 0.5, 1.0), (-0.3, 0, 0.5, 1.0)),
+    ((0.5, 1, 0.0, 0.8), (-0.5, 0, 0.0, 1.0), (0.25, 0, 0.3, 1.0), (0.2, 1, 0.0, 1.0)),
+)
 
 
 def street(seed: int) -> TwoFiles:
@@ -147,8 +154,8 @@ def street(seed: int) -> TwoFiles:
     cameras = 20
     plan = planned(rng, cameras, 96, 8, 5)
     scales, heights, contrasts = (
-        rng.uniform(0.8, 1.25, cameras),
-        rng.uniform(14, 28, cameras),
+        rng.uniform(0.85, 1.2, cameras),
+        rng.uniform(15, 27, cameras),
         spread(rng, 0.2, cameras),
     )
     durations = rng.uniform(0.6, 0.9, len(plan))
@@ -158,7 +165,7 @@ def street(seed: int) -> TwoFiles:
         samples.append({"sample": np.full(len(events["t"]), number), **events})
     events = joined(*samples)
     events["x"] = 2 * (events.pop("y") * 40 + events["x"]) + events.pop("p")  # a channel for each pixel and polarity
-    whole = with_faults(rng, plan, events, durations, 3200, noise=0.02, hot=40, faults=(0.01, 0.0008, 0.04))
+    whole = with_faults(rng, plan, events, durations, 3200, noise=0.01, hot=25, faults=(0.01, 0.0004, 0.04))
     pixel, whole["p"] = whole["x"] // 2, whole["x"] % 2
     whole["x"], whole["y"] = pixel % 40, pixel // 40
     return two_files(plan, whole, "ms", 1000)
@@ -171,21 +178,17 @@ def _passing(
     length, tall, speed, swing = np.array(TRAFFIC[label // 2]) * scale * np.exp(0.12 * rng.standard_normal(4))
     speed *= np.exp(0.15 * rng.standard_normal())
     sense = 1 if label % 2 else -1
-    # edges: front and back, and a few inside; each is a line of points with a polarity
-    inside = rng.uniform(-0.35, 0.35, rng.integers(1, 4))
-    places = np.concatenate([[0.5, -0.5], inside])
-    polarity = np.concatenate([[1, 0], rng.integers(0, 2, len(inside))])
-    strength = np.concatenate([[1.0, 1.0], np.full(len(inside), 0.5)])
+    places, polarity, low, high = np.array(EDGES[label // 2]).T
     darker = rng.random() < 0.5  # the front makes the pixels darker
-    count = rng.poisson(contrast * 0.16 * tall * speed * duration * strength)
+    count = rng.poisson(contrast * 0.3 * tall * speed * duration * (high - low))
     edge = np.repeat(np.arange(len(places)), count)
     time = rng.random(len(edge)) * duration
-    up = rng.random(len(edge))  # 0 at the ground
+    up = low[edge] + (high - low)[edge] * rng.random(len(edge))
     phase = 2 * np.pi * (time * (1.9 if label < 2 else 1.4) + rng.random())
     legs = swing * np.clip(1 - 2 * up, 0, 1) * np.sin(phase) * np.where(edge % 2 == 0, 1, -1)
     x = 20 + rng.uniform(-6, 6) + sense * (speed * (time - duration / 2) + places[edge] * length) + legs
     y = height + rng.uniform(-3, 3) + tall * (0.5 - up)
-    noise = rng.poisson(40 * duration)
+    noise = rng.poisson(30 * duration)
     at_x, at_y = (np.concatenate([at + 0.5 * rng.standard_normal(len(at)), rng.uniform(0, 40, noise)]) for at in (x, y))
     shown = (polarity[edge] == 1) != darker
     shown ^= rng.random(len(shown)) < 0.05

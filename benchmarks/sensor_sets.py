@@ -55,6 +55,8 @@ def write_files(folder: Path, name: str, seed: int = 0, copies: int = 1, sets: S
     made = sets[name](seed)
     parts: dict[str, Mapping[str, Any]] = {"train": made.train, "test": made.test}
     if copies > 1:
+        if made.time_unit is None:
+            raise ValueError(f"{name} has images, which have no channels to repeat; give the name without -x{copies}")
         channels = 1 + max(int(arrays["x"].max()) for arrays in parts.values())
         parts = {part: repeated(arrays, channels, copies) for part, arrays in parts.items()}
         name = f"{name}-x{copies}"
