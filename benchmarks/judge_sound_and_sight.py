@@ -175,8 +175,8 @@ def leaves(seed: int) -> TwoFiles:
             for who, label in zip(plan.groups.tolist(), plan.labels.tolist(), strict=True)
         ]
     )
-    labels = plan.labels.astype(np.int64)
-    train, test = ({"images": images[chosen], "labels": labels[chosen]} for chosen in (~plan.tested, plan.tested))
+    arrays = {"images": images, "labels": plan.labels.astype(np.int64), "groups": plan.groups.astype(np.int64)}
+    train, test = ({name: array[chosen] for name, array in arrays.items()} for chosen in (~plan.tested, plan.tested))
     return TwoFiles(train, test)
 
 

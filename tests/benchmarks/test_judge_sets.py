@@ -49,8 +49,8 @@ def test_a_set_is_what_its_name_says_and_tests_other_subjects(scripts: Any, name
 
 
 def test_a_seed_makes_the_same_set_each_time(scripts: Any) -> None:
-    floor = scripts("judge_touch_and_motion").floor
-    made, again, other = floor(0), floor(0), floor(1)
+    quakes = scripts("judge_touch_and_motion").quakes
+    made, again, other = (quakes(seed) for seed in (0, 0, 1))
     for name, values in made.train.items():
         assert np.array_equal(values, again.train[name])
     assert len(made.train["t"]) != len(other.train["t"])
@@ -84,5 +84,6 @@ def test_leaves_are_images_of_eight_classes(scripts: Any, monkeypatch: pytest.Mo
     assert made.train["images"].shape == (1840, 24, 24)
     assert made.test["images"].dtype == np.uint8
     assert made.test["images"].any()
+    assert not set(made.train["groups"]) & set(made.test["groups"])
     assert set(made.test["labels"].tolist()) == set(range(8))
     assert made.time_unit is None
