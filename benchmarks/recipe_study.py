@@ -3,13 +3,14 @@
     python benchmarks/recipe_study.py [SETS] [--variant "NAME: KEY=VALUE KEY=VALUE" ...] [--variants FILE.json]
         [--seeds 3] [--fewer 4] [--set KEY=VALUE ...] [--baselines] [--out FILE.json] [--quick]
 
-A set is one of benchmarks/sensor_sets.py, one of benchmarks/own_data_study.py, one of these with its channels repeated
-K times (`ecg-4-x8`), or an experiment file. Variants are settings as `bitspike train --set` takes them; a JSON file has
-them as {"name": ["key=value", ...]}. Without any, those of benchmarks/recipe_variants.py are compared. `{longest}` in a
-setting is the longest delay that the recipe gives the set. Accuracies are those of the test samples after the last
-epoch, in percent (protocol "paper"): what they choose, they do not judge. `--fewer K` evaluates K times less often, in
-the same number of iterations. The file is written after each set, and the same command goes on with the next.
-`--quick` trains one seed of two variants for one short epoch, to try the script on a CPU.
+A set is one of benchmarks/sensor_sets.py, benchmarks/judge_sets.py or benchmarks/own_data_study.py, one of these with
+its channels repeated K times (`ecg-4-x8`), or an experiment file. Variants are settings as `bitspike train --set` takes
+them; a JSON file has them as {"name": ["key=value", ...]}. Without any, those of benchmarks/recipe_variants.py are
+compared. `{longest}` in a setting is the longest delay that the recipe gives the set. Accuracies are those of the test
+samples after the last epoch, in percent (protocol "paper"): what they choose, they do not judge. `--fewer K` evaluates
+K times less often, in the same number of iterations. A training that ended before its first epoch did has the accuracy
+null, which no mean counts. The file is written after each set, and the same command goes on with the next. `--quick`
+trains one seed of two variants for one short epoch, to try the script on a CPU.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import numpy as np
 import torch
 
 import bitspike
+import judge_sets
 import own_data_study
 import sensor_sets
 from bitspike.analysis.baselines import baselines
@@ -48,6 +50,8 @@ from recipe_variants import variants_for
 
 Variants = Mapping[str, Sequence[str]]
 SENSOR_SEED, STUDY_SEED = 0, 1  # own_data_study.py judges with sets of seed 0, so that others are taken here
+JUDGE_SEED = 0
+FILE_SETS = ((sensor_sets.SETS, SENSOR_SEED), (judge_sets.JUDGES, JUDGE_SEED))  # they have a test file of their own
 MORE_SETS = ("coincidence-64", "rhythm-12", "sweep-32")
 ALWAYS = ("train.tensorboard=false", "train.protocol=paper", "train.watch_every=1000000", "train.on_nan=warn")
 QUICK = ("train.epochs=1", "data.repeat=1", "data.train_limit=60", "data.test_limit=30")
@@ -73,10 +77,11 @@ def set_file(folder: Path, name: str) -> Path:
         return Path(name)
     found = re.fullmatch(r"(.+)-x([1-9][0-9]?)", name)
     plain, copies = (found[1], int(found[2])) if found else (name, 1)
-    if plain in sensor_sets.SENSORS or (plain in sensor_sets.IMAGES and copies == 1):
-        return sensor_sets.write_files(folder, plain, SENSOR_SEED, copies)
+    for sets, seed in FILE_SETS:
+        if plain in sets:
+            return sensor_sets.write_files(folder, plain, seed, copies, sets)
     if plain not in own_data_study.SETS:
-        known = ", ".join([*sensor_sets.SETS, *own_data_study.SETS])
+        known = ", ".join([*sensor_sets.SETS, *judge_sets.JUDGES, *own_data_study.SETS])
         raise ValueError(f"no set is called {name}: give an experiment file (FILE.toml) or one of {known}")
     made = own_data_study.SETS[plain]
     arrays: dict[str, Any] = own_data_study.made_arrays(made, STUDY_SEED)
@@ -119,16 +124,19 @@ def variant_of(path: Path, common: Sequence[str], settings: Sequence[str], base:
 
 
 def train_all(trainers: Sequence[tuple[str, Trainer]], together: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Train so many at a time; return the accuracies of the last epoch by variant, on test and training samples."""
-    tested: dict[str, list[float]] = {}
-    trained: dict[str, list[float]] = {}
+    """Train so many at a time; return the accuracies of the last epoch by variant, on test and training samples.
+
+    A training that ended before its first epoch did has None.
+    """
+    tested: dict[str, list[float | None]] = {}
+    trained: dict[str, list[float | None]] = {}
     for first in range(0, len(trainers), together):
         part = trainers[first : first + together]
         run_together([trainer for _, trainer in part])
         for name, trainer in part:
-            last = trainer.progress.rows[-1] if trainer.progress.rows else {"test_accuracy": 0.0, "train_accuracy": 0.0}
-            tested.setdefault(name, []).append(round(100 * last["test_accuracy"], 2))
-            trained.setdefault(name, []).append(round(100 * last["train_accuracy"], 2))
+            rows = trainer.progress.rows
+            for accuracies, key in ((tested, "test_accuracy"), (trained, "train_accuracy")):
+                accuracies.setdefault(name, []).append(round(100 * rows[-1][key], 2) if rows else None)
     return tested, trained
 
 
@@ -151,7 +159,7 @@ def study(name: str, path: Path, options: Options) -> dict[str, Any]:
         "set": name, "shape": list(data.shape), "classes": data.classes, "samples": [len(train), len(test)],
         "network": base.net.notation, "steps": base.data.steps or base.net.steps,
         "longest_delay": base.net.longest_delay, "batch": base.train.batch,
-        "passes": base.train.epochs * base.data.repeat, "refused": {},
+        "passes": base.train.epochs * base.data.repeat, "refused": {}, "no_result": {},
         "settings": {variant: list(settings) for variant, settings in variants.items()},
     }  # fmt: skip
     if options.baselines:
@@ -170,15 +178,21 @@ def study(name: str, path: Path, options: Options) -> dict[str, Any]:
                 entry["refused"][variant] = str(error)
                 print(f"{name}, {variant}: refused: {error}", file=sys.stderr, flush=True)
         entry["accuracies"], entry["training"] = train_all(trainers, options.together)
+    for variant, values in entry["accuracies"].items():
+        if None in values:
+            entry["no_result"][variant] = values.count(None)
+            ended = f"{values.count(None)} of {len(values)} trainings ended before their first epoch did"
+            print(f"{name}, {variant}: no result: {ended}", file=sys.stderr, flush=True)
     entry["seconds"] = round(time.perf_counter() - began, 1)
     return entry
 
 
 def table(sets: Sequence[Mapping[str, Any]], variants: Sequence[str]) -> str:
-    """Return a Markdown table of means over the seeds; "-" where a set did not have a variant."""
+    """Return a Markdown table of means over the seeds; "-" where a set did not have a variant, or no result of it."""
 
-    def cell(values: Sequence[float]) -> str:
-        return f"{statistics.mean(values):.1f}" if values else "-"
+    def cell(values: Sequence[float | None]) -> str:
+        known = [value for value in values if value is not None]
+        return f"{statistics.mean(known):.1f}" if known else "-"
 
     lines = ["| " + " | ".join(["set", "majority", "logistic", *variants]) + " |"]
     lines.append("|---|" + "--:|" * (2 + len(variants)))
@@ -227,7 +241,7 @@ def main() -> None:
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         "options": {
             "seeds": 1 if given.quick else given.seeds, "fewer": given.fewer, "settings": given.settings,
-            "variants": variants, "quick": given.quick, "data_seeds": [SENSOR_SEED, STUDY_SEED],
+            "variants": variants, "quick": given.quick, "data_seeds": [SENSOR_SEED, STUDY_SEED, JUDGE_SEED],
         },
     }  # fmt: skip
     sets = begun(given.out, header)

@@ -116,6 +116,29 @@ def joined(*parts: Events) -> Events:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
+def with_faults(
+    rng: np.random.Generator,
+    plan: Plan,
+    events: Events,
+    durations: Array,
+    channels: int,
+    *,
+    noise: float,
+    hot: float,
+    faults: tuple[float, float, float] = (0.03, 0.02, 0.04),
+) -> Events:
+    """Return the events of real sensors: some are lost, channels are dead or hot for a subject, and all have noise.
+
+    `noise` and `hot` are events a unit of time; `faults` are the shares of dead and hot channels and of lost events.
+    """
+    subjects = 1 + int(plan.groups.max())
+    dead, glows = (rng.random((subjects, channels)) < share for share in faults[:2])
+    rates = np.where(glows, hot, noise * spread(rng, 0.3, (subjects, channels)))[plan.groups]
+    lost = rng.random(len(events["t"])) < faults[2]
+    whole = joined(kept(events, ~lost), background(rng, rates, durations))
+    return kept(whole, ~dead[plan.groups[whole["sample"]], whole["x"]])
+
+
 def two_files(plan: Plan, events: Events, unit: str, units: float = 1) -> TwoFiles:
     """Return the events, sorted by sample and time, as arrays of two files; `units` are those of one unit of `t`."""
     columns = dict(events)

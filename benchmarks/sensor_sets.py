@@ -25,6 +25,7 @@ from sensors_in_room import camera, radar, vibration
 from sensors_of_speech import keywords
 from sensors_on_body import braille, ecg, emg, imu
 
+Sets = Mapping[str, Callable[[int], TwoFiles]]  # functions of a seed, by the names of their sets
 SENSORS: dict[str, Callable[[int], TwoFiles]] = {
     "braille-12": braille,
     "emg-8": emg,
@@ -49,11 +50,13 @@ def repeated(arrays: Mapping[str, Array], channels: int, copies: int) -> dict[st
     return result
 
 
-def write_files(folder: Path, name: str, seed: int = 0, copies: int = 1) -> Path:
+def write_files(folder: Path, name: str, seed: int = 0, copies: int = 1, sets: Sets = SETS) -> Path:
     """Write both files of a set and its experiment file; return the latter's path."""
-    made = SETS[name](seed)
+    made = sets[name](seed)
     parts: dict[str, Mapping[str, Any]] = {"train": made.train, "test": made.test}
     if copies > 1:
+        if made.time_unit is None:
+            raise ValueError(f"{name} has images, which have no channels to repeat; give the name without -x{copies}")
         channels = 1 + max(int(arrays["x"].max()) for arrays in parts.values())
         parts = {part: repeated(arrays, channels, copies) for part, arrays in parts.items()}
         name = f"{name}-x{copies}"
@@ -65,19 +68,19 @@ def write_files(folder: Path, name: str, seed: int = 0, copies: int = 1) -> Path
     return path
 
 
-def main() -> None:
-    """Write the files of all sets, or of those that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def write_named_sets(sets: Sets, description: str | None) -> None:
+    """Write the files of all sets, or of those that the command line names."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=list(SETS), default=list(SETS))
+    parser.add_argument("--only", nargs="+", choices=list(sets), default=list(sets))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.only:
         began = time.perf_counter()
-        path = write_files(given.out, name, given.seed)
+        path = write_files(given.out, name, given.seed, sets=sets)
         print(f"{path}: {time.perf_counter() - began:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    write_named_sets(SETS, __doc__)

@@ -85,10 +85,39 @@ def test_what_is_not_a_variant_or_a_set_is_refused(study: Any, tmp_path: Path) -
         study.set_file(tmp_path, "nothing")
 
 
+def test_judge_sets_are_sets_of_a_study(study: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sets, images = importlib.import_module("judge_sets").JUDGES, importlib.import_module("sensor_events").TwoFiles
+    seeds: list[int] = []
+    blank = {"images": np.zeros((2, 4, 4), np.uint8), "labels": np.arange(2)}
+    monkeypatch.setitem(sets, "leaves-24", lambda seed: seeds.append(seed) or images(blank, blank))
+    assert study.set_file(tmp_path, "leaves-24") == tmp_path / "leaves-24.toml"
+    assert seeds == [study.JUDGE_SEED]
+    with pytest.raises(ValueError, match="no channels to repeat"):
+        study.set_file(tmp_path, "leaves-24-x2")
+
+
+def test_a_training_without_an_epoch_has_no_result(
+    study: Any, own_file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train_the_second(trainers: Any) -> None:
+        trainers[1].progress.rows.append({"test_accuracy": 0.75, "train_accuracy": 0.5})
+
+    monkeypatch.setattr(study, "run_together", train_the_second)
+    out = tmp_path / "study.json"
+    call(study, monkeypatch, own_file, "--variant", "ended:", "--variant", "trained:", "--out", str(out))
+    (entry,) = json.loads(out.read_text())["sets"]
+    assert entry["accuracies"] == {"ended": [None], "trained": [75.0]}
+    assert entry["training"] == {"ended": [None], "trained": [50.0]}
+    assert entry["no_result"] == {"ended": 1}
+    shown = capsys.readouterr()
+    assert "ended: no result: 1 of 1 trainings" in shown.err
+    assert f"| {own_file} | - | - | - | 75.0 |" in shown.out
+
+
 def test_the_table_has_means_and_dashes(study: Any) -> None:
     sets = [
         {"set": "one", "accuracies": {"a": [50.0, 60.0]}, "baselines": {"majority": 10.0, "logistic": 20.0}},
-        {"set": "two", "accuracies": {"a": [70.0], "b": [80.0]}},
+        {"set": "two", "accuracies": {"a": [70.0, None], "b": [80.0]}},
     ]
     assert study.table(sets, ["a", "b"]).splitlines() == [
         "| set | majority | logistic | a | b |",

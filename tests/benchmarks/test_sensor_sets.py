@@ -80,6 +80,32 @@ def test_events_are_sorted_and_divided_by_subject(scripts: Any) -> None:
     assert made.test["labels"].tolist() == [1]
 
 
+def test_faults_lose_events_and_belong_to_subjects(scripts: Any) -> None:
+    parts, count = scripts("sensor_events"), 400
+    plan = parts.Plan(np.zeros(count), np.arange(count) % 2, np.zeros(count, bool))
+    sample, channel = (place.ravel() for place in np.mgrid[0:count, 0:50])
+    events = {"sample": sample, "t": np.full(len(sample), 9.0), "x": channel}  # later than all noise
+    durations = np.full(count, 2.0)
+
+    def counts(noise: float, faults: tuple[float, float, float]) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(0)
+        made = parts.with_faults(rng, plan, events, durations, 50, noise=noise, hot=30, faults=faults)
+        found = np.zeros((2, 2, 50))  # signal or noise, subject, channel
+        np.add.at(found, ((made["t"] < 9).astype(int), plan.groups[made["sample"]], made["x"]), 1)
+        return found[0] * 2 / count, found[1] * 2 / count  # a sample
+
+    signal, noise = counts(1.5, (0, 0, 0.25))
+    assert signal.mean() == pytest.approx(0.75, abs=0.02)
+    assert noise.mean() == pytest.approx(3, abs=0.5)  # 1.5 a unit of time, for 2 units
+    signal, noise = counts(0, (0.2, 0.1, 0))
+    assert set(signal.ravel()) == {0, 1}  # a dead channel is dead in all samples of a subject
+    assert signal.mean() == pytest.approx(0.8, abs=0.1)
+    assert not noise[signal == 0].any()
+    assert noise[noise > 0].mean() == pytest.approx(60, abs=2)
+    assert (noise > 0).mean() == pytest.approx(0.1, abs=0.07)
+    assert (signal[0] != signal[1]).any()
+
+
 def test_repeated_channels_have_the_same_times(scripts: Any) -> None:
     arrays = {"t": np.array([1, 2]), "x": np.array([0, 3], np.int16), "offsets": np.array([0, 1, 2])}
     result = scripts("sensor_sets").repeated(arrays, 4, 2)
