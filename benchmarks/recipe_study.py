@@ -8,7 +8,7 @@ its channels repeated K times (`ecg-4-x8`), or an experiment file. Variants are 
 them; a JSON file has them as {"name": ["key=value", ...]}. Without any, those of benchmarks/recipe_variants.py are
 compared. `{longest}` in a setting is the longest delay that the recipe gives the set. Accuracies are those of the test
 samples after the last epoch, in percent (protocol "paper"): what they choose, they do not judge. `--fewer K` evaluates
-K times less often, in the same number of iterations. A training that ended before its first epoch did has the accuracy
+about K times less often, in the same number of passes. A training that ended before its first epoch did has the accuracy
 null, which no mean counts. The file is written after each set, and the same command goes on with the next. `--quick`
 trains one seed of two variants for one short epoch, to try the script on a CPU.
 """
@@ -146,7 +146,8 @@ def study(name: str, path: Path, options: Options) -> dict[str, Any]:
     common = [*ALWAYS, *(QUICK if options.quick else ()), *options.settings]
     base = read_experiment(path, common)
     if options.fewer > 1 and not options.quick:
-        epochs, repeat = base.train.epochs // options.fewer, base.data.repeat * options.fewer
+        epochs = max(1, base.train.epochs // options.fewer)
+        repeat = round(base.train.epochs * base.data.repeat / epochs)
         common += [f"train.epochs={epochs}", f"data.repeat={repeat}"]
         base = read_experiment(path, common)
     opened = open_dataset(base.data)

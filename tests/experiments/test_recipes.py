@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bitspike.config import known_keys
 from bitspike.experiments.recipes import (
@@ -11,11 +13,11 @@ from bitspike.experiments.recipes import (
     batch_for,
     decays,
     downsample_for,
+    epochs_for,
     lines_about,
     recipe,
     recipe_fields,
     recipe_toml,
-    repeat_for,
 )
 from bitspike.experiments.schema import Experiment
 
@@ -50,19 +52,36 @@ def test_at_100_steps_they_are_those_of_shd_best():
 
 
 @pytest.mark.parametrize(
-    ("samples", "batch", "passes"),
-    [(20, 32, 3000), (500, 32, 180), (1800, 32, 60), (2700, 64, 60), (7340, 256, 100), (60_000, 256, 20)],
+    ("samples", "batch", "epochs", "repeat"),
+    [(20, 32, 20, 150), (500, 32, 21, 9), (1800, 32, 18, 3), (2700, 64, 23, 3), (7340, 256, 21, 5)],
 )
-def test_iterations_are_about_as_many_whatever_the_number_of_samples(samples, batch, passes):
+def test_iterations_are_as_many_whatever_the_number_of_samples(samples, batch, epochs, repeat):
     assert batch_for(samples, RULES) == batch
-    assert repeat_for(samples, batch, RULES) * RULES["epochs"] == passes
-    iterations = passes * math.ceil(samples / batch)
-    assert iterations >= 4000 if samples == 60_000 else 2500 <= iterations <= 3600
+    assert epochs_for(samples, batch, RULES) == (epochs, repeat)
+
+
+@given(st.integers(1, 38_400), st.sampled_from(["iterations", "camera_iterations"]))
+def test_iterations_are_never_far_from_the_rule(samples, rule):
+    batch = batch_for(samples, RULES)
+    epochs, repeat = epochs_for(samples, batch, {**RULES, "iterations": RULES[rule]})
+    passes = RULES[rule] / math.ceil(samples / batch)
+    assert epochs * repeat == pytest.approx(max(passes, RULES["fewest_passes"]), rel=0.04)
+    assert 13 <= epochs <= 30
+
+
+def test_large_sets_get_20_passes():
+    assert epochs_for(60_000, 256, RULES) == (20, 1)
+
+
+def test_a_file_that_gives_the_passes_of_an_epoch_has_20_epochs():
+    fields = recipe_fields("base/sequences", Facts(1800, 30, ["conv", "dense"]), {"data": {"repeat": 1}})
+    assert fields["train"]["epochs"] == 20
 
 
 def test_convolutions_take_fewer_iterations():
     dense, conv = (recipe_fields("base/sequences", Facts(1800, 30, [kind, "dense"]), {}) for kind in ("dense", "conv"))
-    assert (dense["data"]["repeat"], conv["data"]["repeat"]) == (3, 1)
+    assert (dense["data"]["repeat"], dense["train"]["epochs"]) == (3, 18)
+    assert (conv["data"]["repeat"], conv["train"]["epochs"]) == (1, 22)
     assert (dense["net"]["delays"], conv["net"].get("delays")) == ([0, 8], None)
     assert (dense["net"].get("norm"), conv["net"]["norm"]) == (None, "shared")
 

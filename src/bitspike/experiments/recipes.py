@@ -67,10 +67,13 @@ def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
     if len(facts.layers) < 2:  # no hidden layer
         net.pop("spike_dropout", None)
     batch = _value(given, "train", "batch", batch_for(facts.samples, rules))
-    train |= {"batch": batch, "epochs": rules["epochs"]}
     if "conv" in facts.layers:
         rules = {**rules, "iterations": rules.get("camera_iterations", rules["iterations"])}
-    fields["data"]["repeat"] = repeat_for(facts.samples, batch, rules)
+    epochs, repeat = epochs_for(facts.samples, batch, rules)
+    if "repeat" in given.get("data", {}):
+        epochs = rules["epochs"]
+    train |= {"batch": batch, "epochs": epochs}
+    fields["data"]["repeat"] = repeat
     _leave_out_what_has_no_meaning(fields, given)
     return fields
 
@@ -156,21 +159,25 @@ def batch_for(samples: int, rules: Mapping[str, float]) -> int:
     return int(min(max(wanted, rules["smallest_batch"]), rules["largest_batch"]))
 
 
-def repeat_for(samples: int, batch: int, rules: Mapping[str, float]) -> int:
-    """Return the passes of an epoch that give about `iterations` in all, and no fewer passes than `fewest_passes`.
+def epochs_for(samples: int, batch: int, rules: Mapping[str, float]) -> tuple[int, int]:
+    """Return about `epochs` epochs, and the passes of each, that give about `iterations` in all.
 
-    They are for the recipe's number of epochs: a file with fewer epochs trains for a shorter time.
+    There are no fewer passes than `fewest_passes`. Passes of an epoch are whole, so that the number of epochs makes up
+    for the rounding. A file that gives fewer epochs keeps the passes of each, and trains for a shorter time.
 
     Examples:
-        >>> from bitspike.experiments.recipes import recipe, repeat_for
-        >>> repeat_for(1800, 32, recipe("base/sequences")["rules"])  # 20 x 3 passes of 57 iterations
-        3
-        >>> repeat_for(60_000, 256, recipe("base/sequences")["rules"])
-        1
+        >>> from bitspike.experiments.recipes import epochs_for, recipe
+        >>> rules = recipe("base/sequences")["rules"]
+        >>> epochs_for(1800, 32, rules)  # 18 x 3 passes of 57 iterations: 3,078
+        (18, 3)
+        >>> epochs_for(3200, 64, rules)  # 20 x 3 passes of 50 iterations
+        (20, 3)
+        >>> epochs_for(60_000, 256, rules)
+        (20, 1)
     """
-    iterations_a_pass = -(-samples // batch)
-    passes = max(rules["iterations"] / iterations_a_pass, rules["fewest_passes"])
-    return max(1, round(passes / rules["epochs"]))
+    passes = max(rules["iterations"] / -(-samples // batch), rules["fewest_passes"])
+    repeat = max(1, round(passes / rules["epochs"]))
+    return max(1, round(passes / repeat)), repeat
 
 
 def downsample_for(shape: Sequence[int], rules: Mapping[str, float]) -> int:
