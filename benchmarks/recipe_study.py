@@ -8,9 +8,9 @@ its channels repeated K times (`ecg-4-x8`), or an experiment file. Variants are 
 them; a JSON file has them as {"name": ["key=value", ...]}. Without any, those of benchmarks/recipe_variants.py are
 compared. `{longest}` in a setting is the longest delay that the recipe gives the set. Accuracies are those of the test
 samples after the last epoch, in percent (protocol "paper"): what they choose, they do not judge. `--fewer K` evaluates
-about K times less often, in the same number of passes. A training that ended before its first epoch did has the accuracy
-null, which no mean counts. The file is written after each set, and the same command goes on with the next. `--quick`
-trains one seed of two variants for one short epoch, to try the script on a CPU.
+about K times less often, in as many passes. A training that ended before its first epoch did has the accuracy null,
+which no mean counts. The file is written after each set, and the same command goes on with the next. `--quick` trains
+one seed of two variants for one short epoch, to try the script on a CPU.
 """
 
 from __future__ import annotations
