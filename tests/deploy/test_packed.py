@@ -58,7 +58,7 @@ def test_golden_bytes():
     golden = bytes.fromhex(GOLDEN.read_text())
     assert hashlib.sha256(golden).hexdigest() == SHA256
     read = parse_packed(golden)
-    assert_same(read.model, tiny_model(metadata=dict(sorted(tiny_model().metadata.items()))))
+    assert_same(read.model, tiny_model())
     assert_same(read.vector, tiny_vector())
     assert packed_bytes(tiny_model(), tiny_vector()) == golden
 
@@ -390,11 +390,20 @@ def test_a_model_that_is_not_valid_is_not_written(model, says, tmp_path):
         {"kind": "noise"},
         {"seed": -1},
         {"density": 257},
+        {"steps": limits.MOST_VECTOR_STEPS + 1},
     ],
 )
 def test_a_vector_that_does_not_fit_is_not_written(change):
     with pytest.raises(ValueError, match=r"vector|spikes|kind"):
         packed_bytes(tiny_model(), tiny_vector(**change))
+
+
+def test_a_vector_is_no_larger_than_its_bound(monkeypatch):
+    monkeypatch.setattr(limits, "MOST_VECTOR_VALUES", 59)  # five steps of 12 values are 60
+    with pytest.raises(ValueError, match="more than 59 values"):
+        packed_bytes(tiny_model(), tiny_vector())
+    net = bitspike.build("12-3", delays=4)
+    assert make_vector(net, describe(net)).steps == 4
 
 
 def test_delays_hold_no_more_than_their_bound():
