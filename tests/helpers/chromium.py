@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -14,10 +15,19 @@ from pathlib import Path
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WHY_NOT = "needs chromium (apt-get install chromium)"
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars "
-    "--force-device-scale-factor=1 --remote-debugging-pipe"
-).split()
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--force-device-scale-factor=1",
+    "--remote-debugging-pipe",
+)
 PATIENCE = 30  # seconds until a test gives up
 
 
@@ -27,11 +37,17 @@ def browser():
     to_read, our_write = os.pipe()
     our_read, to_write = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # The protocol reads from descriptor 3 and writes to 4; a shell puts ours there.
-        command = ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh"]
+
+        def place_pipes() -> None:
+            """Put our ends where the protocol reads, descriptor 3, and writes, 4; first aside, as they may be there."""
+            aside = [fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (to_read, to_write)]
+            for descriptor, pipe in zip((3, 4), aside, strict=True):
+                os.dup2(pipe, descriptor)
+
         process = subprocess.Popen(
-            [*command, PROGRAM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(to_read, to_write),
+            [PROGRAM, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(3, 4),
+            preexec_fn=place_pipes,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -40,7 +56,7 @@ def browser():
         watchdog = threading.Timer(4 * PATIENCE, process.kill)  # a browser that hangs ends the read below
         watchdog.start()
         try:
-            with open(our_read, "rb", buffering=0) as read, open(our_write, "wb", buffering=0) as write:
+            with os.fdopen(our_read, "rb", buffering=0) as read, os.fdopen(our_write, "wb", buffering=0) as write:
                 tab = Tab(read, write)
                 yield tab
                 tab.send("Browser.close", of_browser=True)

@@ -7,7 +7,8 @@ import torch
 
 from bitspike.deploy import plain_engine
 from bitspike.deploy.describe import describe
-from bitspike.deploy.page.payload import payload
+from bitspike.deploy.model import NetworkModel
+from bitspike.deploy.page.payload import network_payload
 from helpers import node
 from helpers.random_networks import random_input, random_network
 
@@ -17,6 +18,16 @@ RUN_ALL = """(job) => job.map(({ network, values, steps, sequence }) => {
   const result = runAll(network, { values: toFloats(values), steps, sequence });
   const text = (array) => Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString("base64");
   return { spikes: result.spikes.map(text), membrane: text(result.membrane), scores: text(result.scores) };
+})"""
+
+
+FINGERPRINTS = """({ codes, jobs }) => codes.map((code) => {
+  const runJobs = new Function(`${code}; return ${jobs.run}`)();
+  try {
+    return require("crypto").createHash("sha256").update(JSON.stringify(runJobs(jobs.all))).digest("hex");
+  } catch (error) {
+    return String(error);
+  }
 })"""
 
 
@@ -30,37 +41,50 @@ class Case:
     scores: np.ndarray
 
 
-def case(net, x: torch.Tensor, *, by: str) -> Case:
-    """Return the case of a network and an input of a batch of one; `by` is "torch" or "numpy"."""
-    model = describe(net)
-    sequence = x.dim() == len(net.input_shape) + 2
-    steps = len(x) if sequence else net.steps
-    if by == "torch":
-        with torch.no_grad():
-            outputs = net.run(x)
-            scores = net.output_scores(outputs[-1]).numpy()
-        parts = [(out.spikes.numpy(), out.membrane.numpy()) for out in outputs]
-    else:
-        outputs = plain_engine.run(model, x.numpy(), None if sequence else steps)
-        last = [part.reshape(steps, 1, -1) for part in outputs[-1]]
-        scores = plain_engine.scores(model, *last)
-        parts = [(out.spikes, out.membrane) for out in outputs]
-    job = {"network": payload(model, "a test"), "values": node.floats(x.numpy()), "steps": steps, "sequence": sequence}
-    spikes = [spikes.reshape(steps, -1) for spikes, _ in parts]
-    return Case(job, spikes, parts[-1][1].reshape(steps, -1), scores.ravel())
+def torch_case(net, x: torch.Tensor) -> Case:
+    """Return the case of a network and an input of a batch of one, as PyTorch runs it."""
+    with torch.no_grad():
+        outputs = net.run(x)
+        scores = net.output_scores(outputs[-1])
+    return _case(
+        describe(net), x.numpy(), [(out.spikes.numpy(), out.membrane.numpy()) for out in outputs], scores.numpy()
+    )
+
+
+def numpy_case(model: NetworkModel, x: torch.Tensor) -> Case:
+    """Return the case of a model and an input of a batch of one, as the NumPy definition runs it."""
+    sequence = x.dim() == len(model.input_shape) + 2
+    outputs = plain_engine.run(model, x.numpy(), None if sequence else model.steps)
+    last = [part.reshape(len(part), 1, -1) for part in outputs[-1]]
+    return _case(model, x.numpy(), outputs, plain_engine.scores(model, *last))
+
+
+def _case(model: NetworkModel, x: np.ndarray, outputs, scores: np.ndarray) -> Case:
+    steps, sequence = len(outputs[0][0]), x.ndim == len(model.input_shape) + 2
+    job = {"network": network_payload(model), "values": node.floats(x), "steps": steps, "sequence": sequence}
+    spikes = [spikes.reshape(steps, -1) for spikes, _ in outputs]
+    return Case(job, spikes, outputs[-1][1].reshape(steps, -1), scores.ravel())
 
 
 def random_cases(seeds, *, by: str) -> list[Case]:
+    """Return cases of random networks; `by` is "torch" or "numpy"."""
     cases = []
     for seed in seeds:
         net = random_network(seed)
-        cases.append(case(net, random_input(net, seed, batch=1, steps=9), by=by))
+        x = random_input(net, seed, batch=1, steps=9)
+        cases.append(torch_case(net, x) if by == "torch" else numpy_case(describe(net), x))
     return cases
 
 
-def differing(cases: list[Case], code: str | None = None) -> list[int]:
+def fingerprints(cases: list[Case], codes: list[str]) -> list[str]:
+    """Return one checksum for each version of the code: of all that it gives for all cases."""
+    jobs = {"run": RUN_ALL, "all": [case.job for case in cases]}
+    return node.call("", FINGERPRINTS, {"codes": codes, "jobs": jobs})
+
+
+def differing(cases: list[Case]) -> list[int]:
     """Return which cases differ in a spike, in a membrane or in a score when JavaScript runs them."""
-    results = node.call(node.source(*ENGINE) if code is None else code, RUN_ALL, [case.job for case in cases])
+    results = node.call(node.source(*ENGINE), RUN_ALL, [case.job for case in cases])
     return [i for i, (case, result) in enumerate(zip(cases, results, strict=True)) if not _equal(case, result)]
 
 

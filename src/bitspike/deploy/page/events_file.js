@@ -29,15 +29,16 @@ function readEvents(text, network, microseconds) {
 function binEvents(events, network, microseconds) {
   const { input, inputShape } = network, steps = stepsOf(network), size = product(inputShape);
   const bin = input.binUs ?? 1, values = new Float32Array(steps * size), clip = input.clip ?? 255;
-  const origin = input.origin === "first" && events.length ? Math.min(...events.map(({ t }) => t * microseconds)) : 0;
+  const times = events.map(({ t }) => Math.round(t * microseconds)); // whole microseconds, as in the library
+  const origin = input.origin === "first" ? times.reduce((a, b) => Math.min(a, b), Infinity) : 0;
   const end = Math.min(steps * bin, input.durationUs ?? Infinity);
   let counted = 0;
-  for (const event of events) {
-    const t = event.t * microseconds - origin, place = placeOf(event, network);
-    if (t < 0 || t >= end || place < 0) continue;
+  events.forEach((event, i) => {
+    const t = times[i] - origin, place = placeOf(event, network);
+    if (t < 0 || t >= end || place < 0) return;
     values[Math.floor(t / bin) * size + place]++;
     counted++;
-  }
+  });
   for (let i = 0; i < values.length; i++) values[i] = Math.min(values[i], clip);
   return { values, counted, lost: events.length - counted };
 }

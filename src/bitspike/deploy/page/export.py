@@ -45,7 +45,7 @@ def write_page(model: NetworkModel, path: Path, *, title: str | None = None) -> 
     if size > MOST_BYTES:
         raise ValueError(
             f"write_page: the page would have {size:,} bytes, but at most {MOST_BYTES:,} are written; the network has "
-            f"{model.weights:,} weights of one bit, and about 1.6 million fit; export it --to packed or --to c instead"
+            f"{model.weights:,} weights of one bit, and about 1.2 million fit; export it --to packed or --to c instead"
         )
     write_text(path, page)
 
@@ -58,7 +58,7 @@ def _page(model: NetworkModel, title: str) -> str:
         "ENGINE": "\n".join(map(_read, ENGINE)),
         "PARTS": "\n".join(map(_read, PARTS)),
         # In a script element only "</script" and "<!--" have a meaning, and both begin with "<".
-        "NETWORK": json.dumps(payload(model, title), separators=(",", ":")).replace("<", "\\u003c"),
+        "NETWORK": json.dumps(payload(model), separators=(",", ":")).replace("<", "\\u003c"),
     }
     pieces = _read("page.html").split("@@")
     pieces[1::2] = [parts[name] for name in pieces[1::2]]

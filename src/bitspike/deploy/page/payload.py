@@ -13,11 +13,15 @@ from bitspike.deploy.page.vectors import PageVector, make_vector
 from bitspike.deploy.vector import SEED
 
 
-def payload(model: NetworkModel, title: str) -> dict[str, Any]:
+def payload(model: NetworkModel) -> dict[str, Any]:
     """Return all that the page knows of the network, with a test vector."""
+    return network_payload(model) | {"vector": _vector(make_vector(model))}
+
+
+def network_payload(model: NetworkModel) -> dict[str, Any]:
+    """Return the network without a test vector: all that running it needs."""
     given = model.input
     return {
-        "title": title,
         "notation": model.notation,
         "inputShape": list(model.input_shape),
         "steps": model.steps,
@@ -38,7 +42,6 @@ def payload(model: NetworkModel, title: str) -> dict[str, Any]:
             "origin": given.origin,
         },
         "layers": [_layer(layer) for layer in model.layers],
-        "vector": _vector(make_vector(model)),
     }
 
 
