@@ -27,8 +27,8 @@ class MapView {
       const down = Math.ceil(this.maps / across), gap = Math.round((this.rows * this.columns === 1 ? 3 : 5) * ratio);
       const fits = (room, count, size) => Math.floor((room - (count - 1) * gap) / (count * size));
       const cell = Math.min(fits(width, across, this.columns), fits(tallest, down, this.rows), 30 * ratio);
-      const worth = cell * (this.maps % across ? 0.6 : 1);
-      if (worth >= best) Object.assign(this, { cell, across, gap }); // of equals the widest
+      const worth = cell * (this.maps % across ? 0.6 : 1) * (1 + 0.05 * across); // rather wide than tall
+      if (worth >= best) Object.assign(this, { cell, across, gap });
       best = Math.max(best, worth);
     }
     if (!best) Object.assign(this, { cell: 1, gap: 1, across: Math.max(1, Math.floor(width / (this.columns + 1))) });
