@@ -6,8 +6,8 @@
 
 #include "runtime_kernels.h"
 
-#define AVX2 __attribute__((target("avx2,bmi")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi")))
+#define AVX2 __attribute__((target("avx2,bmi,popcnt")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,popcnt")))
 
 /* ---- AVX-512 ---- */
 
@@ -45,6 +45,7 @@ AVX512 static inline void expand_avx512(const __m512i *digits, uint32_t used, ui
 #define WORDS 16
 #define Vector __m512i
 #define ZERO _mm512_setzero_si512()
+#define ONES(word) (uint32_t)__builtin_popcount(word)
 #define LOAD(from, words) _mm512_maskz_loadu_epi32((__mmask16)((1u << (words)) - 1), from)
 #define SUM(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
 #define CARRY(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0xE8)
@@ -88,6 +89,23 @@ static void any_rows_avx512(const uint32_t *rows, uint32_t words, const uint32_t
                             int fresh, int32_t *counts)
 {
     (words <= 2 ? add_rows_narrow_avx512 : add_rows_avx512)(rows, words, list, n, times, fresh, counts);
+}
+
+/* Writes up to 15 behind the last. */
+AVX512 static uint32_t list_bits_avx512(const uint32_t *bits, uint32_t from, uint32_t many, uint32_t *list)
+{
+    __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < many; i += 32) {
+        const uint32_t word = bits_at(bits, from + i, many - i < 32 ? many - i : 32);
+        _mm512_storeu_si512(list + n, _mm512_maskz_compress_epi32((__mmask16)word, place));
+        n += (uint32_t)__builtin_popcount(word & 0xFFFFu);
+        place = _mm512_add_epi32(place, _mm512_set1_epi32(16));
+        _mm512_storeu_si512(list + n, _mm512_maskz_compress_epi32((__mmask16)(word >> 16), place));
+        n += (uint32_t)__builtin_popcount(word >> 16);
+        place = _mm512_add_epi32(place, _mm512_set1_epi32(16));
+    }
+    return n;
 }
 
 AVX512 static void add_reals_avx512(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values,
@@ -186,6 +204,7 @@ AVX2 static inline __m256i load_avx2(const uint32_t *from, uint32_t words)
 #define WORDS 8
 #define Vector __m256i
 #define ZERO _mm256_setzero_si256()
+#define ONES(word) (uint32_t)__builtin_popcount(word)
 #define LOAD(from, words) load_avx2(from, words)
 #define SUM(a, b, c) ((a) ^ (b) ^ (c))
 #define CARRY(a, b, c) (((a) & (b)) | ((c) & ((a) ^ (b))))
@@ -219,8 +238,10 @@ AVX2 static void fire_avx2(const Firing *f)
 
 /* ---- the choice ---- */
 
-static const Kernels avx2 = {add_rows_avx2, add_reals_portable, to_current_avx2, fire_avx2};
-static const Kernels avx512 = {any_rows_avx512, add_reals_avx512, to_current_avx512, fire_avx512};
+static const Kernels avx2 = {add_rows_avx2,      list_bits_portable, count_pixels_avx2, pool_columns_avx2,
+                             add_reals_portable, to_current_avx2,    fire_avx2};
+static const Kernels avx512 = {any_rows_avx512,  list_bits_avx512,  count_pixels_avx512, pool_columns_avx512,
+                               add_reals_avx512, to_current_avx512, fire_avx512};
 
 /* For tests: 0 chooses by the processor, 1 is portable, 2 AVX2, 3 AVX-512. */
 int bs_vectors = 0;
