@@ -60,6 +60,20 @@ void bs_widen(const bs_layer *layer, uint32_t *wide)
     }
 }
 
+/* What dense_counts gives, from a row of inputs for each neuron. */
+static int32_t shared_counts(const Kernels *k, const bs_layer *layer, Planes in, int32_t *counts)
+{
+    int32_t total = 0;
+    if (!in.planes)
+        memset(counts, 0, layer->channels * sizeof *counts);
+    for (uint32_t p = 0; p < in.planes; p++) {
+        const int32_t times = (int32_t)1 << p;
+        total += times * (int32_t)k->count_shared(layer->wide, in.words, layer->channels, in.bits + (size_t)p * in.words,
+                                                  times, p == 0, counts);
+    }
+    return total;
+}
+
 /* Rows of a convolution that one row of sums is made of: those of a first average pool's window. */
 static bs_pool first_pool(const bs_layer *layer)
 {
@@ -197,6 +211,8 @@ static void wide_current(const Kernels *k, const bs_layer *layer, Planes in, con
     Wide w = wide_of(layer, s);
     Counter c;
     begin(&c, k, layer->wide, conv_places(layer->in_columns, layer) * layer->channels, w.sums);
+    if (!in.planes)
+        in.planes = 1; /* of zeros: nothing fired, and nothing is left in `pending` */
     for (uint32_t p = 0; p < in.planes; p++) {
         list_events(k, &w, in.bits + (size_t)p * in.words, (int32_t)1 << p, p == 0);
         for (uint32_t row = 0; row < w.rows; row++)
