@@ -21,6 +21,7 @@ class SequenceInput {
     byId("rubber-label").hidden = this.camera;
     byId("unit-label").hidden = !binUs; // without bins, time is in steps
     this.canvas.className = this.camera ? "map" : "";
+    this.canvas.parentElement.querySelector("figcaption").hidden = this.camera;
     if (this.camera) this.map = new MapView(this.canvas, { output: network.inputShape });
     else [this.canvas.width, this.canvas.height] = [this.steps, this.channels];
     this._listen();
