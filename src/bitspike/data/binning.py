@@ -60,7 +60,8 @@ class Binning:
         cells = tuple(size // self.downsample for size in events.sensor)
         if min(cells) < 1:
             raise ValueError(
-                f"Binning: downsample must be at most the sensor's size {events.sensor}, but is {self.downsample}"
+                f"Binning: downsample must be at most the sensor's size {list(events.sensor)}, but is "
+                f"{self.downsample}; choose one that divides it"
             )
         if self.polarity and events.p is not None:
             return (2, *cells)
