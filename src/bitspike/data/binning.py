@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -68,6 +68,18 @@ class Binning:
         return cells if events.y is None else (1, *cells)
 
 
+@dataclass(frozen=True, slots=True)
+class EventRule:
+    """How events became frames: their `binning`, the size of the `sensor`, and the time from which bins count.
+
+    That is the time of a sample's `first` event, or `zero` of its recording.
+    """
+
+    binning: Binning
+    sensor: tuple[int, ...]
+    origin: Literal["first", "zero"]
+
+
 def bin_events(
     events: Events,
     binning: Binning,
@@ -113,7 +125,8 @@ def bin_events(
         binning.bin_us, binning.end_us, binning.downsample, binning.duration_us, *map(torch.from_numpy, table)
     )
     groups = None if events.groups is None else torch.from_numpy(events.groups[rows.start : rows.stop].astype(np.int64))
-    return frames(index, count, lengths, labels, binning.steps, shape, tally, groups)
+    rule = EventRule(binning, events.sensor, events.origin)
+    return frames(index, count, lengths, labels, binning.steps, shape, tally, groups, rule)
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:

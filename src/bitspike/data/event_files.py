@@ -171,7 +171,8 @@ def read_event_file(
             f"{path}: {name} must be at least 0 where time_origin is 'zero', but {int((t < 0).sum())} of {len(t)} are "
             "less; shift the times, or use time_origin = 'first'"
         )
-    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
+    origin: Literal["first", "zero"] = "first" if from_first else "zero"
+    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups, origin)
 
 
 # ---- Columns
