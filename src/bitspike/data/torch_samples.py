@@ -65,16 +65,6 @@ def is_events(values: object) -> bool:
     return getattr(getattr(values, "dtype", None), "names", None) is not None
 
 
-def tonic_size(dataset: Any) -> tuple[int, int, int] | None:
-    """Return tonic's (width, height, polarities) of a data set, or of the one that a Subset is of; None if unknown."""
-    while not hasattr(dataset, "sensor_size") and hasattr(dataset, "dataset"):
-        dataset = dataset.dataset
-    size = getattr(dataset, "sensor_size", None)
-    if not isinstance(size, (tuple, list)) or len(size) != 3 or not all(isinstance(each, int) for each in size):
-        return None
-    return size[0], size[1], size[2]
-
-
 def joined_events(
     parts: Sequence[Any],
     labels: Tensor,
