@@ -49,6 +49,6 @@ def refuse_images(values: Any, size: tuple[int, int, int] | None) -> None:
     if size is None or size[1] == 1 or tuple(getattr(values, "shape", ())) != (size[2], size[1], size[0]):
         return
     raise ValueError(
-        f"from_torch: sample 0 is one image [polarities, height, width], {list(values.shape)}, but frames are [T, ...]; "
-        "tonic.transforms.ToFrame makes frames, and images are bitspike.data.Images(values, labels)"
+        f"from_torch: sample 0 is one image [polarities, height, width], {list(values.shape)}, but frames are [T, ...];"
+        " tonic.transforms.ToFrame makes frames, and images are bitspike.data.Images(values, labels)"
     )
