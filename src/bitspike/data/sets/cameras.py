@@ -42,7 +42,6 @@ NMNIST = Entry(
     source=EventSource(
         partial(_read, time_unit="us", sensor=(34, 34)), bin_ms=3.0, steps=100, sensor=(34, 34), time_unit="us"
     ),
-    class_names=tuple("0123456789"),
     folders=("nmnist-small", "."),
     editions=(Edition("first 1,000 + 100 samples", _NMNIST_FILES),),
 )
