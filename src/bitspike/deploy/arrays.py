@@ -7,7 +7,7 @@ ends with a whole byte; the bits that are left over are 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -70,11 +70,12 @@ def require_present(names: Mapping[str, object], layer: LayerStructure, where: s
 _FIRING = {"theta", "recurrent"}
 
 
-def require_delays(structure: Structure, longest: list[int]) -> None:
+def require_delays(structure: Structure, layers: Sequence[LayerModel]) -> None:
     """Raise unless delays are on sequences, and all that they hold stays within its bound."""
-    if any(longest) and structure.glances > 1:
+    delayed = [(layer.input, layer.delays) for layer in layers if layer.delays is not None]
+    if delayed and structure.glances > 1:
         raise Invalid(f"delays need sequences, but {structure.glances} glances are for static images")
-    held = sum(math.prod(layer.input) * each for layer, each in zip(structure.layers, longest, strict=True))
+    held = sum(math.prod(shape) * int(delays.max()) for shape, delays in delayed)
     if held > limits.MOST_DELAYED:
         raise Invalid(f"its delays hold {held} values, more than {limits.MOST_DELAYED}")
 

@@ -54,14 +54,14 @@ class Container:
         values = np.frombuffer(self.content, dtype, math.prod(entry.shape), entry.begin)
         return values.reshape(entry.shape).astype(dtype.newbyteorder("="))
 
-    def require_checksum(self) -> None:
-        """Raise unless the file has the checksum that its metadata begins with."""
+    def require_checksum(self, digits: object) -> None:
+        """Raise unless `digits`, which the metadata begins with, are the checksum of the file."""
         place = _digits_at(self.content)
         written = self.content[place : place + _DIGITS]
-        if written.decode("ascii", "replace") != self.text[len(_OPENING) :][:_DIGITS]:
-            raise Invalid("its metadata does not begin with a checksum")
+        if written != str(digits).encode("utf-8", "replace"):
+            raise Invalid("its metadata does not begin with a checksum of 64 digits")
         if _digest(self.content, place) != written:
-            raise Invalid("it is damaged: its content does not have the checksum that it was written with")
+            raise Invalid("its content does not have the checksum that it was written with")
 
 
 def write_container(arrays: dict[str, NDArray[Any]], text: str) -> bytes:

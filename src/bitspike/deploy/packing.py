@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 from numpy.typing import NDArray
 
 from bitspike.deploy.arrays import (
@@ -69,10 +67,10 @@ def parse_packed(content: bytes, name: str = "the content") -> PackedFile:
     try:
         container = open_container(content)
         fields = Fields(parse_json(container.text), "its metadata")
-        fields.take("sha256")
+        digits = fields.take("sha256")
         if (version := fields.take("format")) != FORMAT or type(version) is not int:
             raise Invalid(f"it has the format {version!r:.20}, and this version of bitspike reads {FORMAT}")
-        container.require_checksum()
+        container.require_checksum(digits)
         drawn = vector_from_json(fields.take("vector")) if "vector" in fields else None
         structure = from_json(fields)
         fields.finish()
@@ -86,7 +84,7 @@ def require_model(model: NetworkModel) -> None:
     structure = from_json(Fields(to_json(model), "the network"))
     for i, (layer, planned) in enumerate(zip(model.layers, structure.layers, strict=True)):
         require_arrays(layer, planned, f"layer {i + 1}", fires=_fires(structure, i))
-    require_delays(structure, _longest(model.layers))
+    require_delays(structure, model.layers)
 
 
 def _read(container: Container, structure: Structure, drawn: dict[str, Any] | None) -> PackedFile:
@@ -98,7 +96,7 @@ def _read(container: Container, structure: Structure, drawn: dict[str, Any] | No
     for i, planned in enumerate(structure.layers):
         layers.append(_layer(planned, {name: _array(container, i, name, shape) for name, shape in held[i].items()}))
         require_arrays(layers[-1], planned, f"layer {i + 1}", fires=_fires(structure, i))
-    require_delays(structure, _longest(layers))
+    require_delays(structure, layers)
     model = NetworkModel(
         notation=structure.notation,
         input_shape=structure.input_shape,
@@ -182,8 +180,3 @@ def _vector(container: Container, model: NetworkModel, drawn: dict[str, Any]) ->
 
 def _fires(structure: Structure, i: int) -> bool:
     return structure.readout == "spikes" or i < len(structure.layers) - 1
-
-
-def _longest(layers: Sequence[LayerModel]) -> list[int]:
-    """Return the longest delay before each layer; 0 if there is none."""
-    return [0 if layer.delays is None else int(np.max(layer.delays, initial=0)) for layer in layers]
