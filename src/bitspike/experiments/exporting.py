@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from bitspike.deploy.describe import describe
+from bitspike.deploy.limits import MOST_NOTE
 from bitspike.deploy.model import NetworkModel
 from bitspike.experiments.assembly import outputs_of
 from bitspike.experiments.input_rule import class_names, input_rule, time_unit
@@ -21,7 +22,7 @@ from bitspike.text import printable
 from bitspike.train.checkpoint import weights_info
 from bitspike.train.run_folder import RunFolder
 
-MOST_TEXT = 500  # characters of one entry of the metadata
+UNKNOWN_LABELS = "too many to list"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,17 +71,23 @@ def _metadata(run: Path, spec: Experiment, summary: Mapping[str, Any]) -> dict[s
         "protocol": spec.train.protocol,
         "logit_scale": f"{spec.train.logit_scale:g}",
         "time_unit": time_unit(spec.data) or "",
-        "labels": json.dumps(labels) if labels else "",
+        "labels": _in_json(labels),
         **_results(summary),
         "weights_sha256": weights_info(RunFolder(run).best).digest or "",
     }
-    return {key: printable(text) for key, text in found.items() if text}
+    return {key: printable(text)[:MOST_NOTE] for key, text in found.items() if text}
+
+
+def _in_json(labels: list[str]) -> str:
+    """Return labels as JSON, or a word where there are too many for the metadata; nothing for none."""
+    text = json.dumps(labels) if labels else ""
+    return text if len(text) <= MOST_NOTE else UNKNOWN_LABELS
 
 
 def _results(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the run's results as text; nothing for what its summary does not tell."""
     found: dict[str, str] = {
-        key: str(summary[key])[:MOST_TEXT].strip()
+        key: str(summary[key]).strip()
         for key in ("data", "edition", "accuracy_of", "command")
         if summary.get(key) is not None
     }

@@ -70,7 +70,7 @@ def of_model(model: NetworkModel) -> TrainedOn:
         model.input,
         model.input_shape,
         _different(names[: model.classes]),
-        _labels(_listed(notes.get("labels", "")), model.classes),
+        _listed(notes["labels"]) if "labels" in notes else _labels([], model.classes),
         _scale(notes.get("logit_scale", "")),
         notes.get("time_unit"),
     )
@@ -92,11 +92,12 @@ def _labels(given: Sequence[str], classes: int) -> tuple[str, ...]:
     return tuple(given) if given else tuple(map(str, range(classes)))
 
 
-def _listed(text: str) -> list[str]:
+def _listed(text: str) -> tuple[str, ...]:
+    """Return labels from the metadata; none where they are not listed, and then no label is known."""
     try:
-        return texts(json.loads(text)) if text else []
+        return tuple(texts(json.loads(text)))
     except (ValueError, RecursionError):  # free text of a file from outside
-        return []
+        return ()
 
 
 def _scale(text: str) -> float:
