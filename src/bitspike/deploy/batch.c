@@ -1,6 +1,8 @@
 /* Runs samples of a batch with the runtime, one after the other; c_engine.py calls it from several threads. */
 #include "runtime.h"
 
+#include <string.h>
+
 #include "native/compiler.h"
 
 enum { IMAGES, FRAMES, BYTES }; /* float32 [B, inputs]; float32 [T, B, inputs]; uint8 [T, B, inputs] */
@@ -17,8 +19,8 @@ typedef struct {
     const int32_t *places;         /* [glances, 2]: down, right */
     float *const *spikes;          /* for each layer [T, B, channels, rows, columns] or NULL */
     float *const *membrane;        /* likewise */
-    float *scores;                 /* [B, classes] */
-    uint32_t *counts;              /* [B, classes] */
+    float *scores;                 /* [B, classes], neurons channels-last */
+    uint32_t *counts;              /* likewise */
 } Batch;
 
 static void write_layer(const Batch *b, uint32_t l, int64_t t, int64_t sample)
@@ -72,8 +74,7 @@ EXPORT int64_t bitspike_run_batch(const Batch *b)
                 return sample + 1;
         }
         bs_scores(b->model, b->state, b->scores + sample * classes);
-        for (uint32_t i = 0; i < classes; i++)
-            b->counts[sample * classes + i] = bs_counts(b->model, b->state)[i];
+        memcpy(b->counts + sample * classes, bs_counts(b->model, b->state), classes * sizeof *b->counts);
     }
     return 0;
 }

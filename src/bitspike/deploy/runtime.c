@@ -54,7 +54,7 @@ int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
     const Shared s = shared_of(model, &walk);
     const uint32_t words = words_of(inputs_of(model->layer)), most = (1u << model->planes) - 1;
     uint32_t at, now = 0;
-    if (index >= inputs_of(model->layer) || model->input != BS_COUNTS || count > most)
+    if (index >= inputs_of(model->layer) || delays_reals(model) || count > most)
         return -1;
     at = place_of(model, index);
     for (uint32_t p = 0; p < model->planes; p++)

@@ -98,7 +98,7 @@ void bs_reset(const bs_model *model, void *state);
 void bs_show(const bs_model *model, void *state, const float *image, int down, int right);
 
 /* Add `count` events of an input to the step that comes. 0, or -1 if it would have more than 2^planes - 1 of them, or
- * there is no such input, or the network is fed with reals. */
+ * there is no such input, or the network delays reals. */
 int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count);
 
 /* One time step. `frame` holds all inputs, channels-first; NULL takes the events since the last step, or, after
