@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from bitspike.cli.app import app
 from bitspike.cli.console import echo, echo_json
 from bitspike.cli.options import AsJson
-from bitspike.terminal import draw, screen, table
 
 if TYPE_CHECKING:
     from bitspike.deploy.pretrained.cards import Card
@@ -23,21 +22,20 @@ def pretrained(as_json: AsJson = False) -> None:
     if as_json:
         echo_json([asdict(each) for each in found])
         return
-    made = table(words=["name", "what", "accuracy", "made by"], numbers=["bytes", "spikes a sample"])
-    made.columns[0].no_wrap = True
     for each in found:
-        made.add_row(
-            each.name,
-            f"{each.title}: {each.notation}",
-            f"{each.accuracy:.2%} of {each.test_samples:,} test samples of {each.data} ({_protocol(each)})",
-            each.command,
-            f"{each.bytes:,}",
-            f"{sum(each.spikes.values()):,.0f}",
-        )
-    draw(made, screen())
+        for line in _lines(each):
+            echo(line)
     echo("use one with: bitspike predict NAME FILE..., or bitspike.pretrained(NAME) in Python")
 
 
-def _protocol(each: Card) -> str:
-    chosen = each.accuracy_of.removeprefix("test set, ")
-    return f"{chosen}; protocol {each.protocol}, seed {each.seed}"
+def _lines(card: Card) -> list[str]:
+    """Return what a person asks about a network, in lines that fit a terminal."""
+    chosen = f"{card.accuracy_of.removeprefix('test set, ')}; protocol {card.protocol}, seed {card.seed}"
+    return [
+        f"{card.name}  {card.title}",
+        f"  accuracy  {card.accuracy:.2%} of {card.test_samples:,} test samples of {card.data} ({chosen})",
+        f"  size      {card.bytes:,} bytes: {card.notation}",
+        f"  spikes    {sum(card.spikes.values()):,.0f} a sample, all layers together",
+        f"  made by   {card.command}",
+        "",
+    ]

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm")
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # of Pillow's many; the others are seldom and less tested
+FORMATS = (
+    "PNG",
+    "JPEG",
+    "BMP",
+    "GIF",
+    "WEBP",
+    "TIFF",
+    "PPM",
+)  # of Pillow's many; the others are seldom and less tested
 MOST_PIXELS = 1 << 26
 
 
@@ -33,7 +41,9 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
             with image_module.open(path, formats=FORMATS) as opened:
                 width, height = opened.size
                 if width * height > MOST_PIXELS:
-                    raise _TooLargeError(f"{path}: has {width} x {height} pixels, more than the {MOST_PIXELS:,} that are read")
+                    raise _TooLargeError(
+                        f"{path}: has {width} x {height} pixels, more than the {MOST_PIXELS:,} that are read"
+                    )
                 return _channels(ops.exif_transpose(opened))
     except _TooLargeError as error:
         raise ValueError(str(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from bitspike.data.binning import Binning
 from bitspike.data.binning_fields import binning_of
@@ -12,6 +13,8 @@ from bitspike.data.entry import EventSource, ImageSource
 from bitspike.data.own_files import own_kind
 from bitspike.data.own_paths import expanded
 from bitspike.deploy.model import InputModel
+
+TimeUnit = Literal["s", "ms", "us"]
 
 
 def input_rule(data: DataConfig) -> InputModel:
@@ -29,7 +32,8 @@ def input_rule(data: DataConfig) -> InputModel:
 
 
 def _source(data: DataConfig) -> object:
-    return CATALOG[data.name].source if data.name in CATALOG else None
+    """Return where the samples of a built-in set come from; None for other data."""
+    return CATALOG[data.name].source if data.name is not None and data.name in CATALOG else None
 
 
 def _event_rule(data: DataConfig, source: object) -> InputModel:
@@ -64,12 +68,12 @@ def binning_by(rule: InputModel) -> Binning:
     """Return the binning that a rule for events says; raise if it leaves out the bins."""
     if rule.bin_us is None or rule.steps is None:
         raise ValueError(
-            "the model does not say how wide its time bins are, nor how many (bin_us, steps), so that no event is binned"
+            "the model does not say how wide its time bins are, nor how many (bin_us, steps), so no event is binned"
         )
     return Binning(rule.bin_us, rule.steps, rule.downsample, rule.polarity, rule.clip, rule.duration_us)
 
 
-def time_unit(data: DataConfig) -> str | None:
+def time_unit(data: DataConfig) -> TimeUnit | None:
     """Return the unit of times in an array `t` of a file; None where it is not known."""
     source = _source(data)
     return source.time_unit if isinstance(source, EventSource) else data.time_unit
@@ -77,7 +81,7 @@ def time_unit(data: DataConfig) -> str | None:
 
 def class_names(data: DataConfig, classes: int, kept: Sequence[str] = ()) -> list[str]:
     """Return the names of a built-in set's classes, or those that the run has `kept`; and numbers for the others."""
-    known = CATALOG[data.name].class_names if data.name in CATALOG else ()
+    known = CATALOG[data.name].class_names if data.name is not None and data.name in CATALOG else ()
     if known:
         return [*known, *(f"class {k}" for k in range(len(known), classes))][:classes]
     names = [*kept, *map(str, range(len(kept), classes))][:classes]

@@ -71,11 +71,15 @@ def binned(
 def require_hearing(path: Path, trained_on: TrainedOn) -> None:
     """Raise unless the network's input is what recordings become."""
     if not trained_on.hears_recordings:
-        raise ValueError(
-            f"{path}: the network was trained on {trained_on.title}, whose samples have the shape "
-            f"{list(trained_on.input_shape)}, but recordings become spikes of {UNITS} units; for them predict takes a "
-            "run on shd, or on files of bitspike encode"
-        )
+        raise ValueError(f"{path}: the network was trained on {not_heard(trained_on)}")
+
+
+def not_heard(trained_on: TrainedOn) -> str:
+    """Return what a network was trained on, and why it cannot hear recordings."""
+    return (
+        f"{trained_on.title}, whose samples have the shape {list(trained_on.input_shape)}, but recordings become "
+        f"spikes of {UNITS} units; predict takes a run on shd, or on files of bitspike encode"
+    )
 
 
 def _recording(path: Path, trained_on: TrainedOn, options: ReadOptions) -> tuple[Events, list[str]]:
@@ -87,9 +91,7 @@ def _recording(path: Path, trained_on: TrainedOn, options: ReadOptions) -> tuple
     require_hearing(path, trained_on)
     sound = read_wav(path)
     mixed = [f"{path}: {sound.channels} channels were mixed to one"] if sound.channels > 1 else []
-    spikes = encode_speech(
-        sound.trimmed() if options.trim else sound, seed=options.seed, progress=options.progress
-    )
+    spikes = encode_speech(sound.trimmed() if options.trim else sound, seed=options.seed, progress=options.progress)
     return as_events([spikes]), mixed
 
 
@@ -117,15 +119,19 @@ def _own_events(path: Path, names: set[str], trained_on: TrainedOn, options: Rea
     if unit is None and "t_us" not in names:
         raise ValueError(f"{path}: what is t in? Give --time-unit s, ms or us, or write an array t_us")
     events = read_event_file(
-        path, time_unit=unit, sensor=(MOST,) * len(sensor), from_first=trained_on.input.origin == "first", labelled=False
+        path,
+        time_unit=unit,
+        sensor=(MOST,) * len(sensor),
+        from_first=trained_on.input.origin == "first",
+        labelled=False,
     )
     if not len(events):
         raise ValueError(f"{path}: holds no sample: offsets has one entry, but N+1 are needed for N samples")
     for name, column, size in zip("yx"[-len(sensor) :], _places(events), sensor, strict=True):
         if len(column) and int(column.max()) >= size:
             raise ValueError(
-                f"{path}: the largest {name} is {int(column.max())}, but the network was trained on {trained_on.title}, "
-                f"a sensor of {_size(sensor)}, so that {name} is at most {size - 1}"
+                f"{path}: the largest {name} is {int(column.max())}, but the network was trained on "
+                f"{trained_on.title}, a sensor of {_size(sensor)}, so that {name} is at most {size - 1}"
             )
     return replace(events, sensor=sensor)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 from bitspike.data.array_files import listed, open_arrays
 from bitspike.data.events import Events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.sample_columns import read_columns
 from bitspike.data.samples import Samples
+from bitspike.experiments.input_rule import TimeUnit
 from bitspike.experiments.predicting.trained_on import TrainedOn
 
 ARRAY_FILES = (".npz", ".h5", ".hdf5", ".hdf")
@@ -24,8 +25,16 @@ class ReadOptions:
     invert: bool = False
     seed: int = 0
     trim: bool = True
-    time_unit: Literal["s", "ms", "us"] | None = None
+    time_unit: TimeUnit | None = None
     progress: Progress = silent
+
+
+def require_time_unit(given: str | None) -> TimeUnit | None:
+    """Return the unit of times that a person gave; raise unless it is one."""
+    found = next((unit for unit in get_args(TimeUnit) if unit == given), None)
+    if found is None and given is not None:
+        raise ValueError(f"--time-unit must be s, ms or us, but is {given!r}")
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +65,9 @@ def require_array(path: Path, names: set[str], wanted: str, what: str) -> None:
 
 def labels_of(path: Path, trained_on: TrainedOn, samples: int, names: set[str]) -> tuple[list[int | None], list[str]]:
     """Return the class of each sample by the file's labels, and a note about labels that are no class."""
-    return numbered(path, read_columns(path).labels.tolist(), trained_on) if "labels" in names else ([None] * samples, [])
+    return (
+        numbered(path, read_columns(path).labels.tolist(), trained_on) if "labels" in names else ([None] * samples, [])
+    )
 
 
 def numbered(path: Path, labels: Sequence[Any], trained_on: TrainedOn) -> tuple[list[int | None], list[str]]:
@@ -66,8 +77,8 @@ def numbered(path: Path, labels: Sequence[Any], trained_on: TrainedOn) -> tuple[
     if not strange:
         return found, []
     return found, [
-        f"{path}: {len(strange)} of {len(labels)} labels are no class of the network (the first is {strange[0]!r}), and "
-        "are not in the accuracy"
+        f"{path}: {len(strange)} of {len(labels)} labels are no class of the network (the first is {strange[0]!r}), "
+        "and are not in the accuracy"
     ]
 
 

@@ -12,7 +12,7 @@ from bitspike.data.events import Events
 from bitspike.data.joining import join_samples
 from bitspike.data.progress import silent
 from bitspike.data.samples import Images, Samples
-from bitspike.experiments.predicting.event_files import read_events
+from bitspike.experiments.predicting.event_files import read_events, require_hearing
 from bitspike.experiments.predicting.file_samples import FileSamples, ReadOptions
 from bitspike.experiments.predicting.image_files import read_images
 from bitspike.experiments.predicting.trained_on import TrainedOn
@@ -54,6 +54,8 @@ def read_files(files: Sequence[Path], trained_on: TrainedOn, options: ReadOption
     for path in files:
         if not path.is_file():
             raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+        if path.suffix.lower() == ".wav":
+            require_hearing(path, trained_on)
         parts.append(read(path, trained_on, inner))
         tick()
     return _joined(parts, files)

@@ -40,15 +40,22 @@ class Network(Protocol):
     name: str
     trained_on: TrainedOn
 
-    def batch(self, steps: int | None) -> int:
-        """Return how many samples of so many time steps (None: static ones) it takes at once."""
+    @property
+    def neuron_steps(self) -> tuple[int, int]:
+        """The number of neurons, and for how many steps a static input is shown."""
 
     def answers(self, x: Tensor) -> Answers:
-        """Return the answers to `x`, `[B, ...]` or `[T, B, ...]`."""
+        """Return the answers to `x`, `[B, ...]` or `[T, B, ...]`, with the spikes of every layer."""
+
+
+def batch_of(network: Network, steps: int | None) -> int:
+    """Return how many samples of so many time steps (None: static ones) a network takes at once."""
+    neurons, shown = network.neuron_steps
+    return max(1, min(MOST_BATCH, MOST_RECORDED // (neurons * (steps or shown))))
 
 
 class RunNetwork:
-    """The best network of a run, in PyTorch; it keeps the spikes of all layers."""
+    """The best network of a run, in PyTorch."""
 
     def __init__(self, path: Path, device: torch.device | str = "cpu") -> None:
         self.run = best_trial(path)
@@ -59,10 +66,11 @@ class RunNetwork:
         summary = RunFolder(self.run).read_summary() or {}
         self.trained_on = of_run(self.spec, summary, self.net.input_shape, outputs_of(self.net))
 
-    def batch(self, steps: int | None) -> int:
-        """Return how many samples it takes at once."""
+    @property
+    def neuron_steps(self) -> tuple[int, int]:
+        """The number of neurons, and for how many steps a static input is shown."""
         layers, _ = parse(self.net.notation, self.net.input_shape)
-        return max(1, min(MOST_BATCH, MOST_RECORDED // ((steps or self.net.steps) * count_neurons(layers))))
+        return count_neurons(layers), self.net.steps
 
     def answers(self, x: Tensor) -> Answers:
         """Return the answers to `x`, with the spikes of every layer."""
@@ -72,26 +80,27 @@ class RunNetwork:
             scores = self.net.scores(x).float().cpu()
         *_, output = layers.values()
         membrane = output.spikes if output.membrane is None else output.membrane
-        return Answers(scores, {name: each.spikes.float().cpu() for name, each in layers.items()}, membrane.float().cpu())
+        spikes = {name: each.spikes.float().cpu() for name, each in layers.items()}
+        return Answers(scores, spikes, membrane.float().cpu())
 
 
 class PackedNetwork:
-    """A packed network in the engine, on the CPU; it keeps the spikes of the output alone."""
+    """A packed network in the engine, on the CPU."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self.engine, self.name = engine, name
         self.trained_on = of_model(engine.model)
-        self.output = f"layers.{len(engine.model.layers) - 1}.lif"  # as a run calls it
 
-    def batch(self, steps: int | None) -> int:
-        """Return how many samples it takes at once."""
-        return MOST_BATCH
+    @property
+    def neuron_steps(self) -> tuple[int, int]:
+        """The number of neurons, and for how many steps a static input is shown."""
+        return sum(layer.neurons for layer in self.engine.model.layers), self.engine.model.steps
 
     def answers(self, x: Tensor) -> Answers:
-        """Return the answers to `x`, with the spikes of the output."""
-        out = self.engine(x)
-        scores, spikes, membrane = (torch.as_tensor(each) for each in (out.scores, out.spikes, out.membrane))
-        return Answers(scores, {self.output: spikes}, membrane)
+        """Return the answers to `x`, with the spikes of every layer, which are called as those of a run."""
+        out = self.engine(x, record=True)
+        spikes = {f"layers.{i}.lif": torch.from_numpy(each.spikes) for i, each in enumerate(out.layers)}
+        return Answers(torch.from_numpy(out.scores), spikes, torch.from_numpy(out.membrane))
 
 
 def open_network(given: str, device: str = "auto") -> Network:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bitspike.data.progress import Progress, silent
 from bitspike.experiments.predicting.files import Given
-from bitspike.experiments.predicting.networks import Answers, Network
+from bitspike.experiments.predicting.networks import Answers, Network, batch_of
 from bitspike.experiments.predicting.trained_on import TrainedOn
 
 
@@ -45,7 +45,7 @@ class Prediction:
 
 def predict(network: Network, given: Given, *, keep: bool = False, progress: Progress = silent) -> list[Prediction]:
     """Return what the network says of each sample; `keep` keeps every spike of the layers, for figures."""
-    size = network.batch(given.samples.steps)
+    size = batch_of(network, given.samples.steps)
     tick = progress("samples", -(-len(given.names) // size))
     found: list[Prediction] = []
     for rows in torch.arange(len(given.names)).split(size):

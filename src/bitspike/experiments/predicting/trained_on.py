@@ -7,13 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from bitspike.data.config import DataConfig
 from bitspike.data.speech.spike_files import UNITS
 from bitspike.deploy.model import InputModel, NetworkModel
 from bitspike.experiments.exporting import texts
-from bitspike.experiments.input_rule import class_names, input_rule, time_unit
+from bitspike.experiments.input_rule import TimeUnit, class_names, input_rule, time_unit
 from bitspike.experiments.schema import Experiment
 from bitspike.text import printable
 
@@ -33,7 +33,7 @@ class TrainedOn:
     class_names: tuple[str, ...]
     labels: tuple[str, ...]
     logit_scale: float = LOGIT_SCALE
-    time_unit: str | None = None
+    time_unit: TimeUnit | None = None
 
     @property
     def hears_recordings(self) -> bool:
@@ -72,7 +72,7 @@ def of_model(model: NetworkModel) -> TrainedOn:
         _different(names[: model.classes]),
         _listed(notes["labels"]) if "labels" in notes else _labels([], model.classes),
         _scale(notes.get("logit_scale", "")),
-        notes.get("time_unit"),
+        next((unit for unit in get_args(TimeUnit) if unit == notes.get("time_unit")), None),
     )
 
 

@@ -19,10 +19,11 @@ from bitspike.experiments.predicting.trained_on import TrainedOn
 
 
 def read_values(path: Path, trained_on: TrainedOn, options: ReadOptions) -> FileSamples:
-    """Return the samples of an npz or HDF5 file: `spikes [N, T, ...]`, or `images [N, ...]`; they must fit as they are."""
+    """Return the samples of an npz or HDF5 file, `spikes [N, T, ...]` or `images [N, ...]`, as they are."""
     if path.suffix.lower() not in ARRAY_FILES:
         raise ValueError(
-            f"{path}: the network was trained on {trained_on.title}, and nothing says how such a file becomes a sample; "
+            f"{path}: the network was trained on {trained_on.title}, and nothing says how such a file becomes a "
+            "sample; "
             "give an npz or HDF5 file with spikes [N, T, ...] or images [N, ...]"
         )
     names = arrays_in(path)
