@@ -3,6 +3,7 @@
 
 #include "runtime_reals.h"
 #include "runtime_sums.h"
+#include "runtime_wide.h"
 
 static void zero(void *from, size_t bytes)
 {
@@ -142,6 +143,27 @@ static const float *delayed_frame(const bs_layer *layer, const Parts *p, const f
 }
 
 /* ---- steps ---- */
+
+/* The current of all neurons of a layer whose inputs are bits. */
+static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
+{
+    const uint32_t divisor = divisor_of(layer);
+    if (layer->kind == BS_DENSE) {
+        const int32_t total = dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+        k->to_current(layer, s->sums, 2, total, divisor, current);
+        return;
+    }
+    if (layer->wide) {
+        wide_current(k, layer, in, s, current);
+        return;
+    }
+    for (uint32_t y = 0; y < layer->rows; y++)
+        for (uint32_t x = 0; x < layer->columns; x++) {
+            const size_t at = ((size_t)y * layer->columns + x) * layer->channels;
+            place_sums(k, layer, in, layer->pools, y, x, s->window);
+            k->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, current + at);
+        }
+}
 
 static void fire(const Kernels *k, const bs_layer *layer, const Parts *p, const Shared *s, const bs_number *current)
 {
@@ -298,17 +320,5 @@ void bs_scores(const bs_model *model, const void *state, float *scores)
         if (last->theta)
             scores[i] = (float)((double)s.counts[i] / steps);
         else
-            scores[i] = (float)((1.0 - (double)last->beta[last->betas > 1 ? i : 0]) * (s.totals[i] / steps));
-}
-
-size_t bs_wide_bytes(const bs_layer *layer)
-{
-    (void)layer;
-    return 0;
-}
-
-void bs_widen(const bs_layer *layer, uint32_t *wide)
-{
-    (void)layer;
-    (void)wide;
+            scores[i] = (float)(s.totals[i] / steps) * (1.0f - last->beta[last->betas > 1 ? i : 0]);
 }
