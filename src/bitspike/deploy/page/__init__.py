@@ -1,0 +1,15 @@
+"""A network as one web page that runs it, without a server and offline.
+
+- `export.py`: `write_page` puts the parts below and the network into one file.
+- `payload.py`: the network and its test vector as text that the page reads.
+- `vectors.py`: a test vector, drawn from a seed, with the spikes that the NumPy definition gives.
+- `page.html`, `page.css`: what is on the page, and how it looks.
+- `layer.js`, `run.js`: inference in JavaScript, the twin of the definition; no page needed.
+- `runner.js`: runs it in a worker, so that the page never freezes.
+- `glyphs.js`, `frame.js`, `image_input.js`, `sequence_input.js`: where inputs come from.
+- `maps.js`, `rasters.js`, `answer.js`, `playback.js`, `page.js`: what is seen of a run.
+"""
+
+from bitspike.deploy.page.export import MOST_BYTES, write_page
+
+__all__ = ["MOST_BYTES", "write_page"]
