@@ -1,4 +1,8 @@
 """Trained networks outside of PyTorch: packed files of one bit a weight, and what runs them.
 
 - `model.py`: a network as plain arrays: all that an engine or an exporter needs to know.
+- `describe.py`: a PyTorch network as such a model; `refusals.py`: why one cannot be.
+- `packed.py`: packed files are written and read; `packing.py`: their bytes, made of `structure.py` (what is JSON),
+  `arrays.py` (what is not), `vector.py` (an input with its answer) and `container.py` (the safetensors file).
+- `fields.py`: JSON that nobody vouches for. `limits.py`: upper bounds of what a file may declare.
 """

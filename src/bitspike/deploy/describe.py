@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bitspike.deploy.fields import Invalid
 from bitspike.deploy.model import (
     AdaptationModel,
     Bits,
@@ -20,6 +21,7 @@ from bitspike.deploy.model import (
     PoolModel,
     Shape,
 )
+from bitspike.deploy.packing import require_model
 from bitspike.deploy.refusals import refused_layer, refused_network
 from bitspike.nn import Block, Delay, LeakyReadout, RecurrentLIF, SpikingNetwork
 from bitspike.nn.neurons import LIF
@@ -61,7 +63,7 @@ def describe(
             except _Misfit as error:
                 raise ValueError(f"describe: layer {i + 1} {error}") from None
             shape = layers[-1].output if layers[-1].kind == "conv" else layers[-1].output[:1]
-    return NetworkModel(
+    model = NetworkModel(
         notation=net.notation,
         input_shape=tuple(net.input_shape),
         steps=int(net.steps),
@@ -72,6 +74,11 @@ def describe(
         class_names=tuple(class_names),
         metadata=dict(metadata or {}),
     )
+    try:
+        require_model(model)
+    except Invalid as error:
+        raise ValueError(f"describe: the network cannot be exported: {error}") from None
+    return model
 
 
 def folded(norm: nn.BatchNorm2d) -> tuple[Floats, Floats]:

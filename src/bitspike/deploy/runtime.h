@@ -98,12 +98,13 @@ void bs_reset(const bs_model *model, void *state);
 void bs_show(const bs_model *model, void *state, const float *image, int down, int right);
 
 /* Add `count` events of an input to the step that comes. 0, or -1 if it would have more than 2^planes - 1 of them, or
- * there is no such input, or the network is fed with reals. */
+ * there is no such input, or the network delays reals. */
 int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count);
 
 /* One time step. `frame` holds all inputs, channels-first; NULL takes the events since the last step, or, after
  * bs_show, the image. 0, or -1 if a network on counts gets a frame that is none: then nothing has happened. */
 int bs_step(const bs_model *model, void *state, const float *frame);
+int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame); /* the same; not NULL */
 
 /* What may be asked after any step. Layers count from 0. */
 uint32_t bs_steps(const bs_model *model, const void *state);                                  /* since the reset */
@@ -115,7 +116,7 @@ void bs_scores(const bs_model *model, const void *state, float *scores);        
 /* Put the neurons to rest and keep counts, scores and steps: for one glance after the other. */
 void bs_rest(const bs_model *model, void *state);
 
-/* For desktops: the weights of a convolution, a row for each (input channel, kernel row, input column) and the bits of
+/* For desktops: the weights of a convolution, a row for each (kernel row, input column, input channel) and the bits of
  * all (output column, channel). 0 bytes where it brings nothing. */
 size_t bs_wide_bytes(const bs_layer *layer);
 void bs_widen(const bs_layer *layer, uint32_t *wide);

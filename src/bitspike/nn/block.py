@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import c as fast_c
-from bitspike.nn.fast import plain
+from bitspike.nn.fast import definition, plain
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
@@ -29,10 +29,11 @@ class Block(nn.Module):
     still holds are part of the state.
 
     On the CPU, binary layers on spikes or event counts run in C: the same spikes bit for bit, gradients to 1e-5 of the
-    largest. On a GPU, a convolution with real weights and the average pool after it are one convolution, and all steps
-    of a batch norm are one call: the same mathematics, rounded otherwise, so that a spike may differ where its membrane
-    is within rounding of theta. Neurons with a backend other than "auto", or BITSPIKE_BACKEND, give the modules as they
-    are.
+    largest. In evaluation mode there, a binary layer has one order of operations (`bitspike.ops.current`), so that its
+    spikes depend on no library, backend or number of threads. On a GPU, a convolution with real weights and the average
+    pool after it are one convolution, and all steps of a batch norm are one call: the same mathematics, rounded
+    otherwise, so that a spike may differ where its membrane is within rounding of theta. Neurons with a backend other
+    than "auto", or BITSPIKE_BACKEND, give the modules as they are in training mode.
 
     Examples:
         >>> import torch
@@ -102,9 +103,11 @@ class Block(nn.Module):
             whole = fast_c.dense_layer(self, x, state, keep_membrane)
             if whole is not None:
                 return whole
-        current = self.pooled(x, fast=fast and steps is None, fold=reorders)
-        if self.norm is not None:
-            current = _normalized(self.norm, current, steps or 1, at_once=fast or reorders)
+        current = definition.evaluated_current(self, x, fast=fast and steps is None)
+        if current is None:
+            current = self.pooled(x, fast=fast and steps is None, fold=reorders)
+            if self.norm is not None:
+                current = _normalized(self.norm, current, steps or 1, at_once=fast or reorders)
         if _drops(self.dropout):
             current, steps = _as_sequence(current, steps)
             current = _dropped(self.dropout, current, one_kernel=reorders)

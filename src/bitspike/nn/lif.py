@@ -190,6 +190,10 @@ class LIF(Checked):
         """Return the weights through which spikes reach the layer one step later; None if there are none."""
         return None
 
+    def recurrent_factors(self) -> tuple[Tensor | None, float]:
+        """Return the recurrent weights, and a number that their sums are multiplied by: together `recurrent_weight`."""
+        return self.recurrent_weight(), 1.0
+
     def recurrent_share(self) -> float:
         """Return the share of the gradient that goes back through the recurrent weights."""
         return 1.0
@@ -202,6 +206,7 @@ class LIF(Checked):
         steps: int | None = None,
         keep_membrane: bool = True,
     ) -> LIFOutput:
+        recurrent, scale = self.recurrent_factors()
         return lif(
             current,
             beta=self.beta,
@@ -212,7 +217,8 @@ class LIF(Checked):
             steps=steps,
             state=state,
             keep_membrane=keep_membrane,
-            recurrent=self.recurrent_weight(),
+            recurrent=recurrent,
+            recurrent_scale=scale,
             recurrent_grad=self.recurrent_share(),
             adaptation=self.adaptation,
             backend=self.backend,

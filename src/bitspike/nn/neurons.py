@@ -13,8 +13,9 @@ from bitspike.nn.checked import Check
 from bitspike.nn.lif import LIF, SurrogateCenter
 from bitspike.nn.synapses import BINARY_CHECKS
 from bitspike.ops import Adaptation, LIFOutput, LIFState, binarize
-from bitspike.ops.checks import as_positive
-from bitspike.ops.readout import leaky, leaky_scores
+from bitspike.ops.available import transformed
+from bitspike.ops.checks import as_positive, is_ordinary
+from bitspike.ops.readout import leaky, leaky_scores, ordered_scores
 
 __all__ = ["AdaptiveLIF", "LIF", "LeakyReadout", "RecurrentLIF", "SurrogateCenter"]
 
@@ -115,6 +116,13 @@ class RecurrentLIF(LIF):
         signs = binarize(self.weight, self.clip)
         return signs if self.recurrent_scale == 1 else self.recurrent_scale * signs
 
+    def recurrent_factors(self) -> tuple[Tensor, float]:
+        """Return the signs and the scale apart: sums of signs are exact, and then rounded once."""
+        own = type(self).recurrent_weight is RecurrentLIF.recurrent_weight and "recurrent_weight" not in vars(self)
+        if not self.binary or not own:
+            return self.recurrent_weight(), 1.0
+        return binarize(self.weight, self.clip), self.recurrent_scale
+
     def recurrent_share(self) -> float:
         """Return `recurrent_grad`; if it is None, 1 / sqrt(neurons) / scale for weights of -1/+1, 1 for real ones."""
         if self.recurrent_grad is not None:
@@ -154,10 +162,12 @@ class LeakyReadout(LIF):
         return leaky(current, beta=self.beta, steps=steps, state=state, backend=self.backend)
 
     def scores(self, output: LIFOutput) -> Tensor:
-        """Return the mean over time of (1 - beta) * membrane, `[B, ...]`."""
+        """Return the mean over time of (1 - beta) * membrane, `[B, ...]`; in evaluation on the CPU by ordered sums."""
         if output.membrane is None:
             raise ValueError("LeakyReadout: the scores need the output's membrane, but it was not kept")
-        return leaky_scores(output.membrane, self.beta)
+        one_order = not self.training and is_ordinary(output.membrane, output.membrane.shape, torch.device("cpu"))
+        scores = ordered_scores if one_order and not transformed() else leaky_scores
+        return scores(output.membrane, self.beta)
 
     def extra_repr(self) -> str:
         return super().extra_repr().partition(", theta=")[0]

@@ -9,6 +9,7 @@ from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
 from bitspike.ops.available import transformed
 from bitspike.ops.checks import is_ordinary
+from bitspike.ops.current import fold_norm as fold
 from bitspike.ops.native import library
 from bitspike.ops.norm import reference
 from bitspike.ops.norm.c import step_norm as step_norm_c
@@ -162,6 +163,24 @@ class SharedBatchNorm1d(_BatchNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Accept rows as well as images; `forward` has checked the shape."""
+
+
+def fold_norm(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
+    """Return scale and offset `[C]`, float32, that a batch norm with running averages is in evaluation mode.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.nn import StepBatchNorm2d
+        >>> from bitspike.nn.norm import fold_norm
+        >>> norm = StepBatchNorm2d(1, eps=0.0).eval()
+        >>> _, _ = norm.running_mean.fill_(3.0), norm.running_var.fill_(4.0)
+        >>> scale, offset = fold_norm(norm)
+        >>> scale.item(), offset.item()
+        (0.5, -1.5)
+    """
+    if norm.running_mean is None or norm.running_var is None:
+        raise ValueError("fold_norm: the batch norm must keep running averages, but has none")
+    return fold(norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps)
 
 
 def _parallel(x: Tensor) -> bool:

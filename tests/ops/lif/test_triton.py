@@ -286,7 +286,7 @@ def test_strided_states_and_their_gradients():
 
 
 def test_a_gradient_that_repeats_over_time_is_not_written_out():
-    form = lif_triton.Form(9, False, torch.Size((3, 11)), 1.0, "arctan", 0.0, 0.0, False, True, recurrent_grad=1.0)
+    form = lif_triton.Form(9, False, torch.Size((3, 11)), 1.0, "arctan", 0.0, 0.0, False, True, 1.0, recurrent_grad=1.0)
     for grad, neuron in ((draw(2, 3, 11).expand(9, 3, 11), 1), (torch.tensor(1.5).expand(9, 3, 11), 0)):
         read, *strides = lif_triton.rows_of(grad, form)
         assert (read.data_ptr(), *strides) == (grad.data_ptr(), 0, neuron)

@@ -1,7 +1,8 @@
 """Layers in C on the CPU: a check that layer and input fit the kernels, and the kernels' arguments.
 
-`convolved` and `dense_layer` return None where the modules themselves must run: for a reason in refusal.py, or because
-the numbers do not fit C (not whole, not finite, or too many). The modules are the definition, and say what is wrong.
+`convolved`, `conv_current` and `dense_layer` return None where the modules, or `ops.current`, must run: for a reason in
+refusal.py, or because the numbers do not fit C (not whole, not finite, or too many). The modules are the definition in
+training, and say what is wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.ops.chain.c import Mask, Neurons, dense, pack_inputs
 from bitspike.ops.checks import is_ordinary
+from bitspike.ops.current import Form
+from bitspike.ops.current.torch import divided, pooled
 from bitspike.ops.dropout.c import draw
 from bitspike.ops.product.c import conv_pool
 
@@ -36,6 +39,27 @@ def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:
     size = plain.average_size(block.pools[0]) if len(block.pools) else None
     current = conv_pool(x, signs, size or 1)
     return None if current is None else (current, 0 if size is None else 1)
+
+
+def conv_current(conv: BinaryConv2d, x: Tensor, form: Form) -> Tensor | None:
+    """Return a convolution's current on spikes `[T, B, C, H, W]` after its pools and before its bias, as `ops.current`.
+
+    The convolution is one that `definition.undefined` knows.
+    """
+    if plain.unlike_convolution(conv) or x.dim() != 5:
+        return None
+    signs = _signs(conv)
+    if signs is None:
+        return None
+    first = form.pools[0] if form.pools else None
+    size = first.size if first and first.kind == "average" and first.stride == first.size else 1
+    later = form._replace(pools=form.pools[1:] if size > 1 else form.pools)
+    current = conv_pool(x, signs, size, later.divisor)
+    if current is None or not later.pools:
+        return current
+    places = pooled(current.flatten(0, 1), later)
+    # Where more is averaged later, `conv_pool` gave whole numbers.
+    return (divided(places, form.divisor) if later.divisor > 1 else places).view(*x.shape[:2], *places.shape[1:])
 
 
 def dense_layer(block: Block, x: Tensor, state: LIFState | None, keep_membrane: bool) -> LIFOutput | None:

@@ -21,7 +21,7 @@ from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import GRADS
 
 _METHODS = frozenset(
-    ("forward", "signs", "recurrent_weight", "pooled", "_conv_forward", "rounded")
+    ("forward", "signs", "recurrent_weight", "recurrent_factors", "pooled", "_conv_forward", "rounded")
 )  # that fast paths do not call
 
 

@@ -2,8 +2,8 @@
 
 Every neuron gets the spikes of all neurons of its sample one step later. Threads cannot read each other's registers, so
 spikes (`z_last`) and gradients (`grads`) go through memory, where the program finds them in its cache. A barrier
-separates writing from reading. With weights of -1 and +1 sums are exact in any order. Launch with
-enable_fp_fusion=False, as kernels.py says.
+separates writing from reading. With weights of -1 and +1 sums are exact in any order, and the scale rounds once. Launch
+with enable_fp_fusion=False, as kernels.py says.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
@@ -46,10 +46,10 @@ def _product(x, weight, b, batch, neurons, ROWS: tl.constexpr, WIDTH: tl.constex
 def _recurrent_fwd_kernel(
     current, current_t, current_n, turned, beta, beta_p, theta, theta_p, center, center_p, u0, a0,
     spikes, membrane, surrogate, before, u_last, z_last, a_last,
-    steps, batch, neurons, slope, rho, gain, strength,
+    steps, batch, neurons, slope, scale, rho, gain, strength,
     SURROGATE: tl.constexpr, ADAPTIVE: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """Run the scan with z[t-1] @ turned in every step, turned = recurrent.T; `z_last` holds the first spikes."""
+    """Run the scan with scale * (z[t-1] @ turned) in every step, turned = recurrent.T; `z_last` holds first spikes."""
     b, n, live = _samples(batch, neurons, ROWS, WIDTH)
     wide = tl.cast(batch, tl.int64) * neurons
     decay = tl.load(beta + n % beta_p, mask=live, other=0.0)
@@ -60,7 +60,7 @@ def _recurrent_fwd_kernel(
     t = 0
     while t < steps:
         row = tl.load(current + t * tl.cast(current_t, tl.int64) + n * current_n, mask=live, other=0.0)
-        recurrent_input = _product(z_last, turned, b, batch, neurons, ROWS, WIDTH, DEPTH)
+        recurrent_input = scale * _product(z_last, turned, b, batch, neurons, ROWS, WIDTH, DEPTH)
         at = t * wide + n
         _keep(before, at, u, live)
         u, z, a, reset = _step((u, z, a, reset), row, recurrent_input, decay, level, rho, gain, strength, ADAPTIVE)

@@ -31,6 +31,7 @@ def lif(
     state: LIFState | None = None,
     keep_membrane: bool = True,
     recurrent: Tensor | None = None,
+    recurrent_scale: float = 1.0,
     recurrent_grad: float = 1.0,
     adaptation: Adaptation | None = None,
     backend: Backend = "auto",
@@ -44,8 +45,9 @@ def lif(
     `beta` and `theta` are floats or tensors that broadcast to one step; beta is learnt if it requires grad.
     `state`, from an earlier call's output, continues it exactly.
 
-    `recurrent [N, N]` adds `z[t-1] @ recurrent.T` to the current; `recurrent_grad` is the share of the gradient that
-    spikes get back through it. `adaptation` lets each neuron's threshold rise with its own spikes. The membrane is
+    `recurrent [N, N]` adds `recurrent_scale * (z[t-1] @ recurrent.T)` to the current: with weights of -1/+1 the sum is
+    exact, and rounded once when it is scaled. `recurrent_grad` is the share of the gradient that spikes get back
+    through it. `adaptation` lets each neuron's threshold rise with its own spikes. The membrane is
     float32 for half-precision currents; spikes have the current's dtype. On CPU tensors a current or threshold that is
     not finite is an error; on a GPU that check, which would wait for the device, is left out.
 
@@ -74,6 +76,7 @@ def lif(
         state,
         keep_membrane,
         recurrent,
+        recurrent_scale,
         recurrent_grad,
         adaptation,
     )

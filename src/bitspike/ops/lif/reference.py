@@ -27,7 +27,7 @@ def run(scan: Scan) -> LIFOutput:
     for i in currents:
         drive = scan.beta * u + i
         if scan.recurrent is not None:
-            drive = drive + _feedback(z, scan.recurrent, scan.recurrent_grad)
+            drive = drive + _feedback(z, scan.recurrent, scan.recurrent_scale, scan.recurrent_grad)
         u = drive - (threshold * z).detach()
         if a is not None:
             a = rho * a + (1 - rho) * z
@@ -43,11 +43,10 @@ def run(scan: Scan) -> LIFOutput:
     )
 
 
-def _feedback(z: Tensor, recurrent: Tensor, share: float) -> Tensor:
-    """z @ recurrent.T; the gradient of z is `share` times autograd's, that of the weights is autograd's."""
+def _feedback(z: Tensor, recurrent: Tensor, scale: float, share: float) -> Tensor:
+    """scale * (z @ recurrent.T); the gradient of z is `share` times autograd's, that of the weights is autograd's."""
     if share == 1:
-        return z @ recurrent.T
+        return scale * (z @ recurrent.T)
     through_spikes = share * (z @ recurrent.detach().T)
-    return z.detach() @ recurrent.T + (
-        through_spikes - through_spikes.detach()
-    )  # the bracket is 0: it only has a gradient
+    # The bracket is 0: it only has a gradient.
+    return scale * (z.detach() @ recurrent.T + (through_spikes - through_spikes.detach()))

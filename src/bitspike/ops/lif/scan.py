@@ -27,6 +27,7 @@ class Scan:
     surrogate: Surrogate
     start: LIFState | None  # None: at rest
     recurrent: Tensor | None
+    recurrent_scale: float  # what the sum through `recurrent` is multiplied by
     recurrent_grad: float  # the share of the gradient that goes back through `recurrent`
     adaptation: Adaptation | None
     keep_membrane: bool
@@ -64,6 +65,7 @@ def checked_scan(
     state: LIFState | None,
     keep_membrane: bool,
     recurrent: Tensor | None,
+    recurrent_scale: float,
     recurrent_grad: float,
     adaptation: Adaptation | None,
 ) -> Scan:
@@ -95,6 +97,7 @@ def checked_scan(
         surrogate=surrogate,
         start=_state(state, shape, dtype, current.device, adaptation),
         recurrent=None if recurrent is None else recurrent.to(dtype),
+        recurrent_scale=checks.as_positive("lif", "recurrent_scale", recurrent_scale),
         recurrent_grad=checks.as_positive("lif", "recurrent_grad", recurrent_grad),
         adaptation=adaptation,
         keep_membrane=keep_membrane,

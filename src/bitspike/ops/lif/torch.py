@@ -28,6 +28,7 @@ def run(scan: Scan) -> LIFOutput:
         scan.surrogate,
         adaptation,
         scan.keep_membrane,
+        scan.recurrent_scale,
         scan.recurrent_grad,
     )
     u0, z0, a0 = scan.state[:3]
@@ -47,6 +48,7 @@ class _Form(NamedTuple):
     surrogate: Surrogate
     adaptation: tuple[float, float] | None  # rho, strength
     keep_membrane: bool
+    recurrent_scale: float
     recurrent_grad: float
 
 
@@ -70,7 +72,7 @@ class _LIF(torch.autograd.Function):
             torch.mul(u, beta, out=row)
             row.add_(i)
             if recurrent is not None:
-                row.add_(z @ recurrent.T)
+                row.add_((z @ recurrent.T).mul_(form.recurrent_scale))
             row.addcmul_(z, threshold, value=-1)  # z is 0 or 1, so the product is exact
             if levels is not None:
                 a = levels[t % len(levels)].copy_(torch.add(rho * a, z, alpha=1 - rho))
@@ -100,7 +102,7 @@ class _LIF(torch.autograd.Function):
         per_step = None if form.static else us.new_empty((form.steps, *u0.shape))
         grad_current, grad_beta = zero.clone(), zero.clone()
         grad_recurrent = None if recurrent is None else torch.zeros_like(recurrent)
-        back = None if recurrent is None else form.recurrent_grad * recurrent
+        back = None if recurrent is None else form.recurrent_grad * form.recurrent_scale * recurrent
         for t in reversed(range(form.steps)):
             if grad_spikes is not None:
                 gz = gz + grad_spikes[t]
@@ -132,7 +134,7 @@ class _LIF(torch.autograd.Function):
             g,
             gz if ctx.needs_input_grad[3] else None,
             ga,
-            grad_recurrent,
+            None if grad_recurrent is None else grad_recurrent.mul_(form.recurrent_scale),
             None,
             None,
             None,

@@ -80,6 +80,7 @@ def run(scan: Scan) -> LIFOutput:
         strength,
         scan.adaptation is not None,
         scan.keep_membrane,
+        scan.recurrent_scale,
         scan.recurrent_grad,
     )
     inputs = (scan.current, scan.beta, u0, z0, a0, scan.theta, scan.center)
@@ -104,6 +105,7 @@ class Form(NamedTuple):
     strength: float
     adaptive: bool
     keep_membrane: bool
+    recurrent_scale: float
     recurrent_grad: float
 
     @property

@@ -17,7 +17,7 @@ _DEPTH = 32  # neurons a product takes at a time
 
 @first_order
 class RecurrentLIF(torch.autograd.Function):
-    """Eq. 1-2 with z[t-1] @ recurrent.T added to the current `[T, ..., N]`."""
+    """Eq. 1-2 with scale * (z[t-1] @ recurrent.T) added to the current `[T, ..., N]`."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> tuple[Tensor | None, ...]:
@@ -51,6 +51,7 @@ class RecurrentLIF(torch.autograd.Function):
             form.neurons // max(form.shape[-1], 1),
             form.shape[-1],
             form.slope,
+            float(form.recurrent_scale),
             *form.adaptation(),
             SURROGATE=form.surrogate,
         )
@@ -75,7 +76,7 @@ class RecurrentLIF(torch.autograd.Function):
             *rows_of(grad_spikes, form),
             *rows_of(grad_membrane, form),
             *map(plain, grad_last),
-            (form.recurrent_grad * recurrent).contiguous(),
+            (form.recurrent_grad * form.recurrent_scale * recurrent).contiguous(),
             *period_of(beta, form.shape),
             every,
             grad_u0,
@@ -90,7 +91,7 @@ class RecurrentLIF(torch.autograd.Function):
         grad_current = (every.sum(0) if form.static else every).to(spikes.dtype) if needs[0] else None
         if grad_beta is not None:
             grad_beta = grad_beta.sum_to_size(beta.shape)
-        grad_recurrent = _outer(every, spikes, z0) if needs[7] else None
+        grad_recurrent = _outer(every, spikes, z0).mul_(form.recurrent_scale) if needs[7] else None
         return grad_current, grad_beta, grad_u0, grad_z0, grad_a0, None, None, grad_recurrent, None
 
 

@@ -71,28 +71,29 @@ def fold_pool(kernel: Tensor, size: int) -> Tensor:
     return torch.stack(shifted).sum(0) if size > 1 else kernel
 
 
-def conv_pool(x: Tensor, signs: Tensor, size: int = 1) -> Tensor | None:
+def conv_pool(x: Tensor, signs: Tensor, size: int = 1, later: int = 1) -> Tensor | None:
     """avg_pool2d(conv2d(x, signs), size): x `[T, B, C, H, W]` of spikes or counts, signs `[O, C, h, w]` of -1 and +1.
 
+    If the caller adds up `later` > 1 of its numbers in later pools, it gives sums instead of averages.
     None where that needs the plain modules: x is not whole numbers, or nothing is left of it.
     """
     folded = fold_pool(signs, size)
     if x.shape[3] < folded.shape[2] or x.shape[4] < folded.shape[3]:
         return None
-    packed = pack(x.flatten(2), signs[0].numel() * size * size)
+    packed = pack(x.flatten(2), signs[0].numel() * size * size * later)
     if packed is None:
         return None
-    out: Tensor = _ConvPool.apply(x, folded, packed, size)
+    out: Tensor = _ConvPool.apply(x, folded, packed, size, 1 if later > 1 else size * size)
     return out
 
 
 @first_order
 class _ConvPool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, folded: Tensor, packed: Packed, size: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, folded: Tensor, packed: Packed, size: int, divisor: int) -> Tensor:
         ctx.save_for_backward(folded, packed.bits, packed.values)
-        ctx.shape, ctx.size = x.shape, size
-        geometry, layer = _layer(x.shape, folded, packed, size)
+        ctx.shape, ctx.size, ctx.divisor = x.shape, size, divisor
+        geometry, layer = _layer(x.shape, folded, packed, size, divisor)
         columns = layer.columns
         weight = F.pad(folded.permute(1, 2, 3, 0), (0, columns - len(folded))).contiguous()
         current = pool.empty((*x.shape[:2], len(folded), geometry.height, geometry.width))
@@ -104,7 +105,7 @@ class _ConvPool(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         folded, bits, values = ctx.saved_tensors
         grad = grads[0].contiguous()
-        _geometry, layer = _layer(ctx.shape, folded, Packed(bits, values, 0), ctx.size)
+        _geometry, layer = _layer(ctx.shape, folded, Packed(bits, values, 0), ctx.size, ctx.divisor)
         workers = _threads(layer)
         x = weight = None
         if ctx.needs_input_grad[1]:
@@ -122,14 +123,14 @@ class _ConvPool(torch.autograd.Function):
                 ctypes.byref(layer), workers, grad.data_ptr(), kernel.data_ptr(), x.data_ptr()
             )
             succeed("conv_pool", failed)
-        return x, weight, None, None
+        return x, weight, None, None, None
 
 
 def _threads(layer: _CConv) -> int:
     return torch.get_num_threads() if layer.images * layer.channels * layer.sites >= 1 << 12 else 1
 
 
-def _layer(shape: torch.Size, folded: Tensor, packed: Packed, size: int) -> tuple[_Geometry, _CConv]:
+def _layer(shape: torch.Size, folded: Tensor, packed: Packed, size: int, divisor: int) -> tuple[_Geometry, _CConv]:
     steps, batch, channels, height, width = shape
     geometry = _geometry(height, width, folded.shape[2], folded.shape[3], size)
     layer = _CConv(
@@ -141,6 +142,6 @@ def _layer(shape: torch.Size, folded: Tensor, packed: Packed, size: int) -> tupl
         folded.shape[2] * folded.shape[3],
         -(-len(folded) // 16) * 16,
         *map(address, (packed.bits, packed.values, geometry.starts, geometry.pairs)),
-        size * size,
+        divisor,
     )
     return geometry, layer

@@ -50,3 +50,20 @@ def leaky_scores(membrane: Tensor, beta: float | Tensor) -> Tensor:
         0.625
     """
     return membrane.mean(0) * (1 - beta)
+
+
+def ordered_scores(membrane: Tensor, beta: Tensor) -> Tensor:
+    """Return `leaky_scores` in one order of operations: the sum over time in float64, step by step, then float32.
+
+    With fl the rounding to float32: fl(fl(sum / T) * fl(1 - beta)).
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops.readout.op import ordered_scores
+        >>> ordered_scores(torch.tensor([[[1.0]], [[1.5]]]), torch.tensor(0.5)).item()
+        0.625
+    """
+    total = torch.zeros_like(membrane[0], dtype=torch.float64)
+    for u in membrane.unbind():
+        total = total + u
+    return (total / len(membrane)).to(torch.float32) * (1 - beta)

@@ -1,0 +1,175 @@
+"""The inference engine: a packed network on batches and streams, on the CPU and without PyTorch's modules."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitspike.deploy import plain_engine
+from bitspike.deploy.c_engine import CEngine, Ran
+from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.plain_engine import Step
+from bitspike.deploy.stream import CStream, PlainStream, Stream
+from bitspike.nn.glances import steps_each
+from bitspike.ops.checks import require_steps
+from bitspike.ops.native.library import library
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EngineOutput:
+    """What a network answered. Arrays are NumPy's; time comes first.
+
+    `layers` holds every layer's spikes and membrane, `[T, B, channels, rows, columns]`, where they were recorded.
+    """
+
+    spikes: Floats  # [T, B, classes]
+    membrane: Floats  # [T, B, classes]
+    counts: NDArray[np.int64]  # [B, classes]: spikes over all steps
+    scores: Floats  # [B, classes]: the network's answer is the class with the largest
+    layers: tuple[Step, ...] = ()
+
+
+class Engine:
+    """Run a network of 1-bit weights on the CPU, bit for bit as PyTorch does in eval mode.
+
+    `engine(batch)` takes what `net(x)` takes, as a NumPy array or a CPU tensor: `[B, *input_shape]`, shown for the
+    network's steps, or a sequence `[T, B, *input_shape]`; float32, or uint8: of images these are divided by 255, of
+    sequences they are event counts. `stream()` takes one step or one event at a time. The batch is shared out to
+    `threads` (default: all that the process may use).
+
+    Examples:
+        >>> import numpy as np
+        >>> from bitspike.deploy.engine import Engine
+        >>> from bitspike.deploy.model import LayerModel, NetworkModel
+        >>> one = np.ones(1, np.float32)
+        >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)
+        >>> engine = Engine(NetworkModel("2-1", (2,), steps=4, readout="spikes", layers=(layer,)))
+        >>> engine(np.array([[[1, 0]], [[0, 0]], [[3, 1]]], np.uint8)).spikes.ravel().tolist()  # [T, B, classes]
+        [1.0, 0.0, 1.0]
+    """
+
+    def __init__(self, model: NetworkModel, threads: int | None = None) -> None:
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise ValueError(f"Engine: threads must be a whole number >= 1 or None, but is {threads!r}")
+        self.model = model
+        self._c: CEngine | None = None
+        if library() is None:
+            warnings.warn(
+                "Engine: the compiled part of bitspike is missing, so NumPy runs the network: the same results, but "
+                "a hundred times slower; install a C compiler and then bitspike again",
+                UserWarning,
+                stacklevel=2,
+            )
+        else:
+            self._c = CEngine(model, threads or _all_threads())
+
+    def __call__(self, batch: Any, *, steps: int | None = None, record: bool = False) -> EngineOutput:
+        """Run a batch; `steps` is for static input (default: the network's). `record` keeps every layer's output."""
+        x, steps = self._prepared(batch, steps)
+        count = len(self.model.layers)
+        recorded = set(range(count)) if record else {count - 1}
+        ran = self._run_plain(x, steps) if self._c is None else self._run_c(self._c, x, steps, recorded)
+        if ran is None or not all(np.isfinite(layer.membrane).all() for layer in ran.layers if layer is not None):
+            raise ValueError(f"Engine: {_not_finite(x)}")
+        last = ran.layers[-1]
+        assert last is not None
+        spikes, membrane = (part.reshape(*part.shape[:2], self.model.classes) for part in last)
+        layers = tuple(layer for layer in ran.layers if layer is not None) if record else ()
+        return EngineOutput(spikes, membrane, ran.counts.astype(np.int64), ran.scores, layers)
+
+    def stream(self, *, reals: bool = False) -> Stream:
+        """Return the network at rest, to be fed with one step or one event at a time.
+
+        A network with delays holds event counts of up to 255, unless it is told that inputs are `reals`.
+        """
+        return PlainStream(self.model) if self._c is None else CStream(self._c, reals=reals)
+
+    def _run_c(self, engine: CEngine, x: NDArray[Any], steps: int | None, recorded: set[int]) -> Ran | None:
+        if steps is None:
+            return engine.run_sequence(x, recorded)
+        return engine.run_images(x, steps, recorded) if np.isfinite(x).all() else None
+
+    def _run_plain(self, x: NDArray[Any], steps: int | None) -> Ran:
+        layers = plain_engine.run(self.model, x.astype(np.float32), steps)
+        spikes, membrane = (part.reshape(*part.shape[:2], -1) for part in layers[-1])
+        scores = plain_engine.scores(self.model, spikes, membrane)
+        return Ran(list(layers), spikes.sum(0).astype(np.uint32), scores)
+
+    def _prepared(self, batch: Any, steps: int | None) -> tuple[NDArray[Any], int | None]:
+        """Return the input as a contiguous array of float32 or counts, and the steps of a static one."""
+        x = as_array(batch)
+        shape = self.model.input_shape
+        extra = x.ndim - len(shape)
+        if x.shape[-len(shape) :] != shape or extra not in (1, 2):
+            inner = ", ".join(map(str, shape))
+            raise ValueError(
+                f"Engine: input must be [B, {inner}] (static) or [T, B, {inner}] (a sequence), "
+                f"but has shape {list(x.shape)}"
+            )
+        if 0 in x.shape:
+            raise ValueError(f"Engine: input must hold at least one sample and one step, but has shape {list(x.shape)}")
+        if x.dtype not in (np.float32, np.uint8):
+            raise TypeError(f"Engine: input must be float32, or uint8, but is {x.dtype}; call x.astype('float32')")
+        if steps is not None:
+            require_steps("Engine", steps)
+        if extra == 2:
+            return np.ascontiguousarray(x), self._require_sequence(len(x), steps)
+        if any(layer.delays is not None for layer in self.model.layers):
+            raise ValueError(
+                f"Engine: delays need a sequence [T, B, ...], but the input is static, {list(x.shape)}; "
+                "add the missing axis"
+            )
+        steps = self.model.steps if steps is None else steps
+        steps_each("Engine", steps, self.model.glances)
+        images = x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x
+        return np.ascontiguousarray(images), steps
+
+    def _require_sequence(self, length: int, steps: int | None) -> None:
+        if steps is not None and steps != length:
+            raise ValueError(f"Engine: the input is a sequence of {length} steps, but steps={steps}; leave it out")
+        if self.model.glances > 1:
+            raise ValueError(
+                f"Engine: {self.model.glances} glances are for static images, but the input is a sequence; "
+                "pass [B, *input_shape]"
+            )
+
+
+def as_array(batch: Any) -> NDArray[Any]:
+    """Return a NumPy array or a CPU tensor as an array; raise TypeError for anything else."""
+    if isinstance(batch, np.ndarray):
+        return batch
+    if type(batch).__module__.partition(".")[0] == "torch" and hasattr(batch, "detach"):
+        if batch.device.type != "cpu":
+            raise TypeError(f"Engine: input must be on the CPU, but is on {batch.device}; call x.cpu()")
+        return np.asarray(batch.detach())
+    raise TypeError(
+        f"Engine: input must be a NumPy array or a CPU tensor, but is a {type(batch).__name__}; "
+        "call np.asarray(x, 'float32')"
+    )
+
+
+def _all_threads() -> int:
+    """Return the processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def load_packed(path: str | Path, *, threads: int | None = None) -> Engine:
+    """Return the engine of a packed file, as `save_packed` and `bitspike export --to packed` write it."""
+    from bitspike.deploy.packed import read_packed
+
+    return Engine(read_packed(path), threads)
+
+
+def _not_finite(x: NDArray[Any]) -> str:
+    bad = int((~np.isfinite(x)).sum())
+    if bad:
+        return f"all inputs must be finite, but {bad} of {x.size} are not; remove nan and inf from the data"
+    return "a membrane is no longer finite: the inputs are too large for float32; scale them down"

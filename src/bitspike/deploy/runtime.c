@@ -1,0 +1,314 @@
+/* The runtime of runtime.h: inputs, delays and steps. The sums, the neurons and the memory are in the parts it includes. */
+#include "runtime.h"
+
+#include "runtime_reals.h"
+#include "runtime_sums.h"
+
+static void zero(void *from, size_t bytes)
+{
+    memset(from, 0, bytes);
+}
+
+size_t bs_state_bytes(const bs_model *model)
+{
+    Walk walk = {NULL, 0};
+    (void)shared_of(model, &walk);
+    for (uint32_t l = 0; l < model->layers; l++)
+        (void)parts_of(model, &model->layer[l], &walk);
+    return walk.at;
+}
+
+void bs_reset(const bs_model *model, void *state)
+{
+    zero(state, bs_state_bytes(model));
+}
+
+void bs_rest(const bs_model *model, void *state)
+{
+    Walk walk = {state, 0};
+    const Shared s = shared_of(model, &walk);
+    zero(s.pending, (size_t)model->planes * words_of(inputs_of(model->layer)) * sizeof *s.pending);
+    zero((char *)state + walk.at, bs_state_bytes(model) - walk.at);
+}
+
+/* ---- inputs ---- */
+
+/* Where an input lies among the bits of the first layer: convolutions take them channels-last. */
+static uint32_t place_of(const bs_model *model, uint32_t index)
+{
+    const uint32_t pixels = model->in_rows * model->in_columns;
+    if (model->layer->kind == BS_DENSE || model->in_channels == 1)
+        return index;
+    return index % pixels * model->in_channels + index / pixels;
+}
+
+static Planes pending_of(const bs_model *model, const Shared *s)
+{
+    const Planes planes = {s->pending, model->planes, words_of(inputs_of(model->layer))};
+    return planes;
+}
+
+int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
+{
+    Walk walk = {state, 0};
+    const Shared s = shared_of(model, &walk);
+    const uint32_t words = words_of(inputs_of(model->layer)), most = (1u << model->planes) - 1;
+    uint32_t at, now = 0;
+    if (index >= inputs_of(model->layer) || delays_reals(model) || count > most)
+        return -1;
+    at = place_of(model, index);
+    for (uint32_t p = 0; p < model->planes; p++)
+        now |= (s.pending[(size_t)p * words + at / 32] >> at % 32 & 1) << p;
+    if (now + count > most)
+        return -1;
+    for (uint32_t p = 0; p < model->planes; p++)
+        s.pending[(size_t)p * words + at / 32] ^= ((now ^ (now + count)) >> p & 1) << at % 32;
+    return 0;
+}
+
+/* Turn a frame into the planes of `pending`, which are 0 before. Whether it can be: only if all values are counts. */
+static int plane_frame(const bs_model *model, const Shared *s, const float *frame, const uint8_t *bytes)
+{
+    const uint32_t inputs = inputs_of(model->layer), words = words_of(inputs), most = (1u << model->planes) - 1;
+    for (uint32_t i = 0; i < inputs; i++) {
+        uint32_t count;
+        if (bytes) {
+            count = bytes[i];
+        } else {
+            if (frame[i] == 0.0f)
+                continue;
+            if (!(frame[i] > 0.0f && frame[i] <= (float)most))
+                return 0;
+            count = (uint32_t)frame[i];
+            if ((float)count != frame[i])
+                return 0;
+        }
+        if (count > most)
+            return 0;
+        if (count) {
+            const uint32_t at = place_of(model, i);
+            for (uint32_t p = 0; p < model->planes; p++)
+                s->pending[(size_t)p * words + at / 32] |= (count >> p & 1) << at % 32;
+        }
+    }
+    return 1;
+}
+
+/* ---- delays: what comes in now is written where it is read later ---- */
+
+static uint32_t delay_of(const bs_layer *layer, uint32_t input)
+{
+    return layer->delays[layer->kind == BS_CONV ? input % layer->in_channels : input];
+}
+
+/* The slot of the line that is `later` steps ahead. */
+static size_t slot_at(const bs_layer *layer, const Parts *p, uint32_t later)
+{
+    const size_t slot = (size_t)*p->slot + later;
+    return slot > layer->longest ? slot - layer->longest - 1 : slot;
+}
+
+static Planes delayed(const bs_layer *layer, const Parts *p, Planes in)
+{
+    const size_t size = (size_t)in.planes * in.words;
+    uint32_t *line = p->line;
+    const Planes now = {line + *p->slot * size, in.planes, in.words};
+    for (size_t w = 0; w < size; w++)
+        for (uint32_t word = in.bits[w]; word; word &= word - 1) {
+            const uint32_t bit = lowest(word), later = delay_of(layer, (uint32_t)(w % in.words) * 32 + bit);
+            line[slot_at(layer, p, later) * size + w] |= 1u << bit;
+        }
+    return now;
+}
+
+static void forget_slot(const bs_layer *layer, const Parts *p, Planes now)
+{
+    const size_t size = (size_t)now.planes * now.words;
+    zero((uint32_t *)p->line + *p->slot * size, size * sizeof(uint32_t));
+    *p->slot = (uint32_t)slot_at(layer, p, 1);
+}
+
+static const float *delayed_frame(const bs_layer *layer, const Parts *p, const float *frame)
+{
+    const size_t inputs = inputs_of(layer), pixels = (size_t)layer->in_rows * layer->in_columns;
+    float *line = p->line;
+    const float *now = line + *p->slot * inputs;
+    for (size_t i = 0; i < inputs; i++) { /* every input writes one slot a step, so none needs to be cleared */
+        const uint32_t later = layer->delays[layer->kind == BS_CONV ? i / pixels : i];
+        line[slot_at(layer, p, later) * inputs + i] = frame ? frame[i] : 0.0f;
+    }
+    *p->slot = (uint32_t)slot_at(layer, p, 1);
+    return now;
+}
+
+/* ---- steps ---- */
+
+static void fire(const Kernels *k, const bs_layer *layer, const Parts *p, const Shared *s, const bs_number *current)
+{
+    const uint32_t n = neurons_of(layer);
+    const Firing f = {n,
+                      current,
+                      layer->recurrent ? s->feedback : NULL,
+                      layer->beta,
+                      layer->theta,
+                      layer->betas > 1,
+                      layer->thetas > 1,
+                      p->u,
+                      layer->adaptive ? p->a : NULL,
+                      p->z,
+                      layer->rho,
+                      layer->rest,
+                      layer->strength};
+    if (layer->recurrent) {
+        const Planes before = {p->z, 1, words_of(n)};
+        const int32_t total = dense_counts(k, layer->recurrent, n, n, before, s->sums);
+        for (uint32_t i = 0; i < n; i++)
+            s->feedback[i] = layer->recurrent_scale * (float)(2 * s->sums[i] - total);
+    }
+    k->fire(&f);
+}
+
+/* Add what the last layer did to the answer. */
+static void read_out(const bs_layer *last, const Parts *p, const Shared *s)
+{
+    const uint32_t n = neurons_of(last);
+    if (last->theta)
+        for (uint32_t i = 0; i < n; i++)
+            s->counts[i] += p->z[i / 32] >> i % 32 & 1;
+    else
+        for (uint32_t i = 0; i < n; i++)
+            s->totals[i] += (double)p->u[i];
+    s->head->steps++;
+}
+
+/* The current of the first layer. `frame` is NULL where the planes of `pending` hold the input. */
+static const bs_number *first_current(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s,
+                                      const float *frame)
+{
+    const bs_layer *layer = model->layer;
+    Planes in = pending_of(model, s);
+    if (frame) {
+        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
+        real_current(k, layer, &image, s->current);
+        return s->current;
+    }
+    if (layer->delays && !delays_reals(model)) {
+        in = delayed(layer, p, in);
+        layer_current(k, layer, in, s, s->current);
+        forget_slot(layer, p, in);
+    } else {
+        layer_current(k, layer, in, s, s->current);
+    }
+    zero(s->pending, (size_t)model->planes * in.words * sizeof *s->pending);
+    return s->current;
+}
+
+static int step(const bs_model *model, void *state, const float *frame, const uint8_t *bytes)
+{
+    Walk walk = {state, 0};
+    const Kernels *k = kernels();
+    const Shared s = shared_of(model, &walk);
+    Parts p = parts_of(model, model->layer, &walk);
+    const size_t size = (size_t)model->planes * words_of(inputs_of(model->layer)) * sizeof *s.pending;
+    Planes in;
+    if (delays_reals(model) && !s.head->shown)
+        frame = delayed_frame(model->layer, &p, frame);
+    if (frame || bytes) {
+        zero(s.pending, size);
+        if (plane_frame(model, &s, frame, bytes)) {
+            frame = NULL;
+        } else {
+            zero(s.pending, size);
+            if (model->input == BS_COUNTS)
+                return -1;
+        }
+        fire(k, model->layer, &p, &s, first_current(model, k, &p, &s, frame));
+    } else if (s.head->shown) {
+        fire(k, model->layer, &p, &s, s.shown);
+    } else {
+        fire(k, model->layer, &p, &s, first_current(model, k, &p, &s, NULL));
+    }
+    for (uint32_t l = 1; l < model->layers; l++) {
+        const bs_layer *layer = &model->layer[l];
+        in.bits = p.z;
+        in.planes = 1;
+        in.words = words_of(inputs_of(layer));
+        p = parts_of(model, layer, &walk);
+        if (layer->delays)
+            in = delayed(layer, &p, in);
+        layer_current(k, layer, in, &s, s.current);
+        if (layer->delays)
+            forget_slot(layer, &p, in);
+        fire(k, layer, &p, &s, s.current);
+    }
+    read_out(&model->layer[model->layers - 1], &p, &s);
+    return 0;
+}
+
+int bs_step(const bs_model *model, void *state, const float *frame)
+{
+    return step(model, state, frame, NULL);
+}
+
+int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame)
+{
+    return step(model, state, NULL, frame);
+}
+
+void bs_show(const bs_model *model, void *state, const float *image, int down, int right)
+{
+    Walk walk = {state, 0};
+    const Shared s = shared_of(model, &walk);
+    const Image shown = {image, model->in_channels, model->in_rows, model->in_columns, down, right};
+    real_current(kernels(), model->layer, &shown, s.shown);
+    s.head->shown = 1;
+}
+
+/* ---- questions ---- */
+
+uint32_t bs_steps(const bs_model *model, const void *state)
+{
+    Walk walk = {(char *)state, 0};
+    return shared_of(model, &walk).head->steps;
+}
+
+const uint32_t *bs_spikes(const bs_model *model, const void *state, uint32_t layer)
+{
+    return find(model, state, layer).z;
+}
+
+const bs_number *bs_membrane(const bs_model *model, const void *state, uint32_t layer)
+{
+    return find(model, state, layer).u;
+}
+
+const uint32_t *bs_counts(const bs_model *model, const void *state)
+{
+    Walk walk = {(char *)state, 0};
+    return shared_of(model, &walk).counts;
+}
+
+void bs_scores(const bs_model *model, const void *state, float *scores)
+{
+    Walk walk = {(char *)state, 0};
+    const Shared s = shared_of(model, &walk);
+    const bs_layer *last = &model->layer[model->layers - 1];
+    const double steps = s.head->steps ? (double)s.head->steps : 1.0;
+    for (uint32_t i = 0; i < neurons_of(last); i++)
+        if (last->theta)
+            scores[i] = (float)((double)s.counts[i] / steps);
+        else
+            scores[i] = (float)((1.0 - (double)last->beta[last->betas > 1 ? i : 0]) * (s.totals[i] / steps));
+}
+
+size_t bs_wide_bytes(const bs_layer *layer)
+{
+    (void)layer;
+    return 0;
+}
+
+void bs_widen(const bs_layer *layer, uint32_t *wide)
+{
+    (void)layer;
+    (void)wide;
+}

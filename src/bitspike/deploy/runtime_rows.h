@@ -1,0 +1,63 @@
+/* The loop that takes the time, written once and compiled for several processors: runtime.c includes this file again
+ * and again, each time with other vectors.
+ *
+ * It needs NAME(x), a name for this copy; TARGET, an attribute for the compiler; Vector, which holds WORDS words of 32
+ * bits, and ZERO, one of zeros; LOAD(from, words), which reads no more than these words; SUM(a, b, c) and
+ * CARRY(a, b, c), the two binary digits of a + b + c in every bit; and the function NAME(expand), which adds counters
+ * to whole numbers.
+ */
+
+/* counts[i] += times * (how many of the n rows have bit i), or = if `fresh`; n < 2^DIGITS.
+ *
+ * The counters of all lanes lie side by side in binary: digits[k] holds digit k of each. Full adders add up eight rows
+ * at a time, and only what they carry goes on to the higher digits. */
+TARGET static void NAME(add_rows)(const uint32_t *rows, uint32_t words, const uint32_t *list, uint32_t n, int32_t times,
+                                  int fresh, int32_t *counts)
+{
+    uint32_t used = 0;
+    while (n >> used)
+        used++;
+    for (uint32_t w = 0; w < words; w += WORDS) {
+        const uint32_t left = words - w < WORDS ? words - w : WORDS;
+        Vector digits[DIGITS], ones = ZERO, twos = ZERO, fours = ZERO;
+        uint32_t i = 0, k;
+        for (k = 0; k < DIGITS; k++)
+            digits[k] = ZERO;
+#define ROW(j) LOAD(rows + (size_t)list[i + (j)] * words + w, left)
+#define ADD(sum, x, y, carry) \
+    do { \
+        const Vector one = (x), other = (y), old = sum; \
+        sum = SUM(old, one, other); \
+        carry = CARRY(old, one, other); \
+    } while (0)
+        for (; i + 8 <= n; i += 8) {
+            Vector a, b, c;
+            ADD(ones, ROW(0), ROW(1), a);
+            ADD(ones, ROW(2), ROW(3), b);
+            ADD(twos, a, b, c);
+            ADD(ones, ROW(4), ROW(5), a);
+            ADD(ones, ROW(6), ROW(7), b);
+            ADD(twos, a, b, a);
+            ADD(fours, c, a, a);
+            for (k = 3; k < used; k++) {
+                b = digits[k] & a;
+                digits[k] = digits[k] ^ a;
+                a = b;
+            }
+        }
+        digits[0] = ones;
+        digits[1] = twos;
+        digits[2] = fours;
+        for (; i < n; i++) {
+            Vector a = ROW(0);
+            for (k = 0; k < used; k++) {
+                const Vector b = digits[k] & a;
+                digits[k] = digits[k] ^ a;
+                a = b;
+            }
+        }
+#undef ADD
+#undef ROW
+        NAME(expand)(digits, used, left, times, fresh, counts + 32 * (size_t)w);
+    }
+}

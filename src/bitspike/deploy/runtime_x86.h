@@ -1,0 +1,4 @@
+static const Kernels *kernels(void)
+{
+    return &portable;
+}

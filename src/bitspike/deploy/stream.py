@@ -1,0 +1,211 @@
+"""Streams: a network that is fed with one step, or one event, at a time, and may be asked at any time."""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bitspike.deploy.c_engine import CEngine, new_state
+from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.plain_engine import PlainNetwork
+from bitspike.ops.native.library import kernels
+
+
+class Stream(ABC):
+    """A network that runs on one sample, step by step. `event` and `advance`, or `step`, feed it; `scores` asks it.
+
+    Examples:
+        >>> import numpy as np
+        >>> from bitspike.deploy.engine import Engine
+        >>> from bitspike.deploy.model import LayerModel, NetworkModel
+        >>> one = np.ones(1, np.float32)
+        >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)
+        >>> stream = Engine(NetworkModel("2-1", (2,), steps=4, readout="spikes", layers=(layer,))).stream()
+        >>> stream.event(0)
+        >>> stream.advance()
+        >>> stream.step(np.array([0, 1], np.uint8))
+        >>> stream.spikes.tolist(), stream.membrane.tolist(), stream.scores().tolist()
+        ([0.0], [-1.5], [0.5])
+    """
+
+    def __init__(self, model: NetworkModel) -> None:
+        self.model = model
+        self.size = int(np.prod(model.input_shape))
+        self.reset()
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Put all neurons to rest and forget counts and scores."""
+
+    @abstractmethod
+    def event(self, index: int | Iterable[int], count: int = 1) -> None:
+        """Add `count` events of one input, or of each of several, to the step that comes; `index` counts from 0."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Run one step on the events since the last one."""
+
+    @abstractmethod
+    def _step(self, frame: Floats) -> None:
+        """Run one step on a frame that has been checked."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """How many steps were run since the reset."""
+
+    @property
+    @abstractmethod
+    def spikes(self) -> Floats:
+        """The last layer's spikes in the last step, `[classes]`."""
+
+    @property
+    @abstractmethod
+    def membrane(self) -> Floats:
+        """The last layer's membrane after the last step, `[classes]`."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> NDArray[np.int64]:
+        """The last layer's spikes since the reset, `[classes]`."""
+
+    @abstractmethod
+    def scores(self) -> Floats:
+        """Return the scores of the steps so far, `[classes]`; all 0 before the first."""
+
+    def step(self, frame: Any) -> None:
+        """Run one step on a frame `[*input_shape]`: float32, or uint8 event counts."""
+        from bitspike.deploy.engine import as_array
+
+        x = as_array(frame)
+        if x.shape != self.model.input_shape or x.dtype not in (np.float32, np.uint8):
+            raise ValueError(
+                f"Stream: a frame must be {list(self.model.input_shape)} of float32 or uint8, but is {list(x.shape)} "
+                f"of {x.dtype}; one frame is one time step of one sample"
+            )
+        if not np.isfinite(x).all():
+            raise ValueError("Stream: a frame must be finite, but has nan or inf in it")
+        self._step(np.ascontiguousarray(x, np.float32))
+
+    def _require_index(self, index: int) -> int:
+        if not 0 <= index < self.size:
+            raise ValueError(f"Stream: an input's index must be 0 to {self.size - 1}, but is {index}")
+        return int(index)
+
+
+class CStream(Stream):
+    """A stream of the C runtime."""
+
+    def __init__(self, engine: CEngine, *, reals: bool) -> None:
+        delays = engine.model.layers[0].delays is not None
+        self._engine = engine
+        self._model = engine.c_model(reals=reals or not delays, image=False)
+        self._state = new_state(self._model)
+        self._at = ctypes.addressof(self._model), self._state.ctypes.data
+        super().__init__(engine.model)
+
+    def reset(self) -> None:
+        kernels().bs_reset(*self._at)
+
+    def event(self, index: int | Iterable[int], count: int = 1) -> None:
+        add = kernels().bs_event
+        for i in [index] if isinstance(index, int) else index:
+            at = self._require_index(i)
+            if not 0 <= count < 256 or add(*self._at, at, count):
+                most = 2**self._engine.planes - 1
+                raise ValueError(
+                    f"Stream: an input may have 0 to {most} events in a step, but input {i} got {count} more; "
+                    "use stream(reals=False), and shorter steps"
+                )
+
+    def advance(self) -> None:
+        kernels().bs_step(*self._at, None)
+
+    def _step(self, frame: Floats) -> None:
+        if kernels().bs_step(*self._at, frame.ctypes.data):
+            raise ValueError(
+                "Stream: this network has delays, and its stream holds event counts from 0 to "
+                f"{2**self._engine.planes - 1}, but the frame has other values; use stream(reals=True)"
+            )
+
+    @property
+    def steps(self) -> int:
+        return int(kernels().bs_steps(*self._at))
+
+    @property
+    def spikes(self) -> Floats:
+        words = -(-self.model.classes // 32)
+        address = kernels().bs_spikes(*self._at, len(self.model.layers) - 1)
+        bits = np.unpackbits(_copied(address, 4 * words, ctypes.c_uint8), bitorder="little")[: self.model.classes]
+        return self._engine.channels_first(bits.astype(np.float32))
+
+    @property
+    def membrane(self) -> Floats:
+        address = kernels().bs_membrane(*self._at, len(self.model.layers) - 1)
+        return self._engine.channels_first(_copied(address, self.model.classes, ctypes.c_float))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        counts = _copied(kernels().bs_counts(*self._at), self.model.classes, ctypes.c_uint32)
+        return self._engine.channels_first(counts.astype(np.int64))
+
+    def scores(self) -> Floats:
+        scores = np.empty(self.model.classes, np.float32)
+        kernels().bs_scores(*self._at, scores.ctypes.data)
+        return self._engine.channels_first(scores)
+
+
+class PlainStream(Stream):
+    """A stream of the plain engine."""
+
+    def reset(self) -> None:
+        self._network = PlainNetwork(self.model, 1)
+        self._pending = np.zeros(self.size, np.float32)
+        self._steps = 0
+        rest = np.zeros(self.model.classes)
+        self._counts, self._total, self._spikes, self._membrane = rest, rest, rest, rest
+
+    def event(self, index: int | Iterable[int], count: int = 1) -> None:
+        for i in [index] if isinstance(index, int) else index:
+            self._pending[self._require_index(i)] += count
+
+    def advance(self) -> None:
+        frame, self._pending = self._pending, np.zeros_like(self._pending)
+        self._step(frame)
+
+    def _step(self, frame: Floats) -> None:
+        spikes, membrane = self._network.step(frame.reshape(1, -1))[-1]
+        self._spikes, self._membrane = spikes.ravel(), membrane.ravel()
+        self._counts, self._total = self._counts + self._spikes, self._total + self._membrane
+        self._steps += 1
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def spikes(self) -> Floats:
+        return self._spikes.astype(np.float32)
+
+    @property
+    def membrane(self) -> Floats:
+        return self._membrane.astype(np.float32)
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts.astype(np.int64)
+
+    def scores(self) -> Floats:
+        steps = max(self._steps, 1)
+        if self.model.readout == "spikes":
+            return (self._counts / steps).astype(np.float32)
+        return ((1.0 - self.model.layers[-1].beta.astype(np.float64)) * (self._total / steps)).astype(np.float32)
+
+
+def _copied(address: int, count: int, kind: Any) -> NDArray[Any]:
+    return np.ctypeslib.as_array((kind * count).from_address(address)).copy()

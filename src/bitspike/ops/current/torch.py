@@ -1,0 +1,148 @@
+"""The current at test time by PyTorch's products: the bits of reference.py, because the order of exact sums is free.
+
+If all inputs of a sample are multiples of one power of two, and the largest possible sum is at most 2^53 times that
+power (2^24 in float32), then no partial sum is rounded, whatever the order. Spikes, counts and pixels are of this kind.
+Samples that are not are summed in the order of the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bitspike.ops.current import reference
+from bitspike.ops.current.form import Form
+from bitspike.ops.current.reference import Norm
+
+_WHOLE = 256  # counts up to here are exact even where PyTorch may round the factors of float32 products to bfloat16
+_FLOAT32, _FLOAT64 = 24, 53  # binary digits
+_AT_ONCE = 1 << 21  # numbers that are made at once
+_IN_CACHE = 1 << 16  # float64 sums that stay near the processor while terms are added
+
+
+def current(x: Tensor, signs: Tensor, form: Form, bias: Tensor | None = None, norm: Norm | None = None) -> Tensor:
+    """Return `reference.current`, bit for bit, with autograd's gradients.
+
+    Numbers that are not finite give a current that is not finite.
+    """
+    terms = signs[0].numel() * form.divisor
+    convolves = signs.dim() == 4
+    if whole_numbers(x, terms):
+        size = signs.shape[0] * x.shape[2] * x.shape[3] if convolves else 0
+        c = _in_parts(x, size, lambda part: divided(pooled(_product(part, signs, form), form), form.divisor))
+    else:
+        size = signs.shape[0] * x.shape[2] * x.shape[3] if convolves else sum(signs.shape)
+        c = _in_parts(x, size, lambda part: _from_real_numbers(part, signs, form, terms))
+    return finished(c, bias, norm)
+
+
+def whole_numbers(x: Tensor, terms: int) -> bool:
+    """Return whether x holds whole numbers of so many bits that float32 holds every sum of `terms` of them."""
+    x = x.detach()
+    low, high = (float(end) for end in torch.aminmax(x))
+    largest = max(-low, high)
+    return largest <= _WHOLE and terms * largest <= 2**_FLOAT32 and torch.equal(x, x.trunc())
+
+
+def _from_real_numbers(x: Tensor, signs: Tensor, form: Form, terms: int) -> Tensor:
+    """Return the current of real numbers before the bias: exact sums where they are, else sums in order."""
+    wide = signs.double()
+    total = pooled(_product(x.double(), wide, form), form)
+    rounds = ~exact_rows(x, terms)
+    if rounds.any():
+        with torch.no_grad():
+            ordered = total.clone()
+            ordered[rounds] = _ordered(x[rounds], wide, form)
+        # The bracket is 0, or NaN where the sum is not finite: it only has a gradient.
+        total = ordered if not total.requires_grad else ordered + (total - total.detach())
+    return (total / form.divisor).to(torch.float32)
+
+
+def exact_rows(x: Tensor, terms: int) -> Tensor:
+    """Return for each row of x whether float64 holds every sum of `terms` of its numbers, in any order: `[R]`."""
+    rows = x.detach().flatten(1).double()
+    largest = terms * rows.abs().amax(1, keepdim=True)
+    digits = torch.frexp(largest).exponent.long()  # no sum is larger than 2**digits
+    # 2**(53 - digits) by its bits: torch.ldexp makes the power in float32, which is too narrow.
+    steps = rows * (1023 + _FLOAT64 - digits << 52).view(torch.float64)
+    return (steps == steps.trunc()).all(1) | ~largest.isfinite().squeeze(1)
+
+
+def _product(x: Tensor, signs: Tensor, form: Form) -> Tensor:
+    if signs.dim() == 2:
+        return F.linear(x, signs)
+    return F.conv2d(x, signs, None, form.stride, form.padding)
+
+
+def pooled(total: Tensor, form: Form) -> Tensor:
+    """Return exact sums after all pools; an average pool adds up."""
+    for pool in form.pools:
+        if pool.kind == "average":
+            total = F.avg_pool2d(total, pool.size, pool.stride, divisor_override=1)
+        else:
+            total = F.max_pool2d(total, pool.size, pool.stride)
+    return total
+
+
+def divided(total: Tensor, divisor: int) -> Tensor:
+    """Return whole numbers (float32) over `divisor`, rounded once, as float64's quotient rounded to float32 is."""
+    return total if divisor == 1 else total / divisor
+
+
+def _ordered(x: Tensor, signs: Tensor, form: Form) -> Tensor:
+    """Return the float64 sums of the definition after all pools, a few rows at a time."""
+    if signs.dim() == 2:
+        return _ordered_rows(x.double(), signs)
+    taps = signs.flatten(1)
+    images = []
+    for image in x.double().split(1):
+        seen = F.unfold(image, signs.shape[2:], padding=form.padding, stride=form.stride)  # in order of the definition
+        height = (x.shape[2] + 2 * form.padding[0] - signs.shape[2]) // form.stride[0] + 1
+        total = _ordered_rows(seen[0].T, taps).T.reshape(1, len(signs), height, -1)
+        for pool in form.pools:
+            total = reference.pooled(total, pool)
+        images.append(total)
+    return torch.cat(images)
+
+
+def _ordered_rows(x: Tensor, signs: Tensor) -> Tensor:
+    """sum over k of x[r, k] * signs[n, k], `[R, N]` float64, in ascending order of k."""
+    columns = signs.T.contiguous()
+    parts = []
+    for rows in x.split(max(1, _IN_CACHE // len(signs))):
+        total = torch.zeros(len(rows), len(signs), dtype=torch.float64)
+        for term, sign in zip(rows.T.contiguous()[:, :, None], columns, strict=True):
+            total.addcmul_(term, sign)  # a product with -1 or +1 is exact, so only the sum is rounded
+        parts.append(total)
+    return torch.cat(parts)
+
+
+def _in_parts(x: Tensor, size: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return `function(x)`, a few rows of `size` numbers at a time: large buffers leave the cache.
+
+    The gradient of weights is more exact so, too: a float32 sum over all rows would lose digits.
+    """
+    rows = max(1, _AT_ONCE // max(1, size))
+    return function(x) if not size or len(x) <= rows else torch.cat([function(part) for part in x.split(rows)])
+
+
+def finished(c: Tensor, bias: Tensor | None, norm: Norm | None) -> Tensor:
+    """Return `reference.finished`; without gradients it writes into `c`."""
+    learns = any(part is not None and part.requires_grad for part in (c, bias, *(norm or ())))
+    if torch.is_grad_enabled() and learns:
+        return reference.finished(c, bias, norm)
+    c = c.contiguous()
+    places = c[0, 0].numel() if c.dim() > 2 else 1
+
+    def each(values: Tensor) -> Tensor:  # one number a neuron: PyTorch is slow where a few places share one
+        return values.repeat_interleave(places) if places > 1 else values
+
+    rows = c.view(len(c), -1)
+    if bias is not None:
+        rows.add_(each(bias))
+    if norm is not None:
+        rows.mul_(each(norm[0])).add_(each(norm[1]))
+    return c
