@@ -45,7 +45,7 @@ def fits_fixed(values: Iterable[float], bits: int) -> bool:
 
 def word(value: int) -> str:
     """Return 32 bits."""
-    return f"0x{int(value):08x}u"
+    return f"0x{value:08x}u"
 
 
 def array(kind: str, name: str, items: Sequence[str], *, scope: str = "static const") -> str:
@@ -63,8 +63,8 @@ def array(kind: str, name: str, items: Sequence[str], *, scope: str = "static co
 
 def words(name: str, bits: NDArray[np.uint32]) -> str:
     """Return an array of words of 32 bits."""
-    return array("uint32_t", name, [word(each) for each in bits.ravel()])
+    return array("uint32_t", name, [word(int(each)) for each in bits.ravel()])
 
 
 def _whole(value: float, bits: int) -> int:
-    return max(-(2**31), min(2**31 - 1, round(float(value) * 2**bits)))
+    return max(-(2**31), min(2**31 - 1, round(float(value) * 2.0**bits)))

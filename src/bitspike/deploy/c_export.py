@@ -160,6 +160,8 @@ extern const int8_t model_places[MODEL_GLANCES][2];        /* of the glances: do
 """
 )
 
+_SHAPES = ("in_channels", "in_rows", "in_columns", "channels", "rows", "columns")
+
 _NUMBER = """#ifdef BS_FIXED
 #define NUMBER(real, whole) whole
 #else
@@ -199,7 +201,7 @@ def _arrays(layer: RuntimeLayer, number: int) -> Iterator[tuple[str, str]]:
 def _layer(layer: RuntimeLayer, number: int) -> str:
     """Return the initializer of a `bs_layer`. What it does not name is 0 or NULL."""
     fields: dict[str, object] = {"kind": "BS_CONV" if layer.kind == CONV else "BS_DENSE"}
-    fields |= zip(("in_channels", "in_rows", "in_columns", "channels", "rows", "columns"), layer.input + layer.output)
+    fields |= zip(_SHAPES, layer.input + layer.output, strict=True)
     fields |= {"kernel": layer.kernel, "stride": layer.stride, "padding": layer.padding, "pools": len(layer.pools)}
     if layer.pools:
         fields["pool"] = "{" + ", ".join(f"{{{kind}, {size}, {stride}}}" for kind, size, stride in layer.pools) + "}"
