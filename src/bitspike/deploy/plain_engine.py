@@ -140,16 +140,21 @@ def moved(images: Floats, down: int, right: int) -> Floats:
 def scores(model: NetworkModel, spikes: Floats, membrane: Floats) -> Floats:
     """Return the score of each class, `[B, classes]`, from the last layer's `[T, B, classes]`.
 
-    The mean of its spikes, or (1 - beta) times the mean of its membrane.
+    The mean of its spikes, or (1 - beta) times the mean of its membrane: fl(fl(sum / T) * fl(1 - beta)).
     """
     steps = len(spikes)
     if model.readout == "spikes":
         return (spikes.sum(0, dtype=np.float64) / steps).astype(np.float32)
-    share = 1.0 - model.layers[-1].beta.astype(np.float64)
     total = np.zeros(membrane.shape[1:])
     for u in membrane:  # one after the other: NumPy's own sum takes another order
         total += u
-    return (share * (total / steps)).astype(np.float32)
+    return membrane_scores(model, total, steps)
+
+
+def membrane_scores(model: NetworkModel, total: Doubles, steps: int) -> Floats:
+    """Return the scores of a leaky readout from the sum of its membrane over `steps`."""
+    share = np.float32(1) - model.layers[-1].beta.reshape(-1)
+    return (total / steps).astype(np.float32) * share
 
 
 def current(layer: LayerModel, x: Floats) -> Floats:

@@ -298,7 +298,7 @@ void bs_scores(const bs_model *model, const void *state, float *scores)
         if (last->theta)
             scores[i] = (float)((double)s.counts[i] / steps);
         else
-            scores[i] = (float)((1.0 - (double)last->beta[last->betas > 1 ? i : 0]) * (s.totals[i] / steps));
+            scores[i] = (float)(s.totals[i] / steps) * (1.0f - last->beta[last->betas > 1 ? i : 0]);
 }
 
 size_t bs_wide_bytes(const bs_layer *layer)

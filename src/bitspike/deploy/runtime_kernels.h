@@ -28,6 +28,8 @@ typedef struct {
                      int32_t *counts);
     void (*add_reals)(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values, uint32_t n,
                       uint32_t lanes, double *sums);
+    void (*to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less, uint32_t divisor,
+                       bs_number *current);
     void (*fire)(const Firing *f);
 } Kernels;
 
@@ -52,17 +54,9 @@ static void expand_portable(const uint32_t *digits, uint32_t used, uint32_t word
 #define LOAD(from, words) ((void)(words), *(from))
 #define SUM(a, b, c) ((a) ^ (b) ^ (c))
 #define CARRY(a, b, c) (((a) & (b)) | ((c) & ((a) ^ (b))))
-typedef uint32_t Vector_portable;
-#define Vector Vector_portable
+#define Vector uint32_t
 #include "runtime_rows.h"
-#undef NAME
-#undef TARGET
-#undef WORDS
-#undef ZERO
-#undef LOAD
-#undef SUM
-#undef CARRY
-#undef Vector
+#include "runtime_undef.h"
 
 static void add_reals_portable(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values,
                                uint32_t n, uint32_t lanes, double *sums)
@@ -116,7 +110,7 @@ static void fire_portable(const Firing *f)
     fire_from(f, 0);
 }
 
-static const Kernels portable = {add_rows_portable, add_reals_portable, fire_portable};
+static const Kernels portable = {add_rows_portable, add_reals_portable, to_current_portable, fire_portable};
 
 #if BS_VECTORS
 #include "runtime_x86.h"

@@ -61,3 +61,28 @@ TARGET static void NAME(add_rows)(const uint32_t *rows, uint32_t words, const ui
         NAME(expand)(digits, used, left, times, fresh, counts + 32 * (size_t)w);
     }
 }
+
+#ifndef ROWS_ONLY
+
+/* current = (times * sum - less) / divisor, + bias, * scale, + offset: of channels that lie side by side. A quotient of
+ * whole numbers below 2^24 is rounded once, so a power of two may as well be multiplied with its reciprocal. */
+TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less,
+                                    uint32_t divisor, bs_number *current)
+{
+    const uint32_t n = layer->channels;
+    const float by = (float)divisor, share = 1.0f / by;
+    if (divisor & (divisor - 1))
+        for (uint32_t i = 0; i < n; i++)
+            current[i] = (float)(times * sums[i] - less) / by;
+    else
+        for (uint32_t i = 0; i < n; i++)
+            current[i] = (float)(times * sums[i] - less) * share;
+    if (layer->bias)
+        for (uint32_t i = 0; i < n; i++)
+            current[i] = current[i] + layer->bias[i];
+    if (layer->scale)
+        for (uint32_t i = 0; i < n; i++)
+            current[i] = current[i] * layer->scale[i] + layer->offset[i];
+}
+
+#endif

@@ -167,36 +167,20 @@ static void place_sums(const Kernels *kernels, const bs_layer *layer, Planes in,
     }
 }
 
-/* c = sum / divisor, + bias, * scale, + offset: of channels that lie side by side. */
-static void currents(const bs_layer *layer, const int32_t *sums, bs_number *current)
-{
-    const uint32_t n = layer->channels, divisor = divisor_of(layer);
-    const float by = (float)divisor;
-    for (uint32_t i = 0; i < n; i++)
-        current[i] = (float)sums[i] / by;
-    if (layer->bias)
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = current[i] + layer->bias[i];
-    if (layer->scale)
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = current[i] * layer->scale[i] + layer->offset[i];
-}
-
 /* The current of all neurons of a layer. */
 static void layer_current(const Kernels *kernels, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
 {
+    const uint32_t divisor = divisor_of(layer);
     if (layer->kind == BS_DENSE) {
         const int32_t total = dense_counts(kernels, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
-        for (uint32_t i = 0; i < layer->channels; i++)
-            s->sums[i] = 2 * s->sums[i] - total;
-        currents(layer, s->sums, current);
+        kernels->to_current(layer, s->sums, 2, total, 1, current);
         return;
     }
     for (uint32_t y = 0; y < layer->rows; y++)
         for (uint32_t x = 0; x < layer->columns; x++) {
             const size_t at = ((size_t)y * layer->columns + x) * layer->channels;
             place_sums(kernels, layer, in, layer->pools, y, x, s->window);
-            currents(layer, s->window + layer->pools * padded(layer->channels), current + at);
+            kernels->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, current + at);
         }
 }
 

@@ -1,4 +1,239 @@
+/* A part of runtime.c: the kernels for x86-64 with AVX2 or AVX-512, chosen when they run. The same bits come out. */
+#ifndef BITSPIKE_RUNTIME_X86_H
+#define BITSPIKE_RUNTIME_X86_H
+
+#include <immintrin.h>
+
+#include "runtime_kernels.h"
+
+#define AVX2 __attribute__((target("avx2,bmi")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi")))
+
+/* ---- AVX-512 ---- */
+
+/* counts[0 .. 64) += times * bytes. */
+AVX512 static inline void widen_avx512(__m512i bytes, int32_t times, int fresh, int32_t *counts)
+{
+    uint8_t part[64];
+    _mm512_storeu_si512(part, bytes);
+    for (int q = 0; q < 4; q++) {
+        __m512i count = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(part + 16 * q)));
+        if (times != 1)
+            count = _mm512_mullo_epi32(count, _mm512_set1_epi32(times));
+        if (!fresh)
+            count = _mm512_add_epi32(count, _mm512_loadu_si512(counts + 16 * q));
+        _mm512_storeu_si512(counts + 16 * q, count);
+    }
+}
+
+AVX512 static inline void expand_avx512(const __m512i *digits, uint32_t used, uint32_t words, int32_t times, int fresh,
+                                        int32_t *counts)
+{
+    for (uint32_t g = 0; 2 * g < words; g++) {
+        __m512i bytes = _mm512_setzero_si512();
+        for (uint32_t k = 0; k < used; k++) {
+            uint64_t lanes;
+            memcpy(&lanes, (const char *)(digits + k) + 8 * g, 8);
+            bytes = _mm512_mask_add_epi8(bytes, (__mmask64)lanes, bytes, _mm512_set1_epi8((char)(1u << k)));
+        }
+        widen_avx512(bytes, times, fresh, counts + 64 * g);
+    }
+}
+
+#define NAME(x) x##_avx512
+#define TARGET AVX512
+#define WORDS 16
+#define Vector __m512i
+#define ZERO _mm512_setzero_si512()
+#define LOAD(from, words) _mm512_maskz_loadu_epi32((__mmask16)((1u << (words)) - 1), from)
+#define SUM(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
+#define CARRY(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0xE8)
+#include "runtime_rows.h"
+#include "runtime_undef.h"
+
+/* Rows of up to 64 bits. */
+AVX512 static inline void expand_narrow_avx512(const uint64_t *digits, uint32_t used, uint32_t words, int32_t times,
+                                               int fresh, int32_t *counts)
+{
+    __m512i bytes = _mm512_setzero_si512();
+    (void)words;
+    for (uint32_t k = 0; k < used; k++)
+        bytes = _mm512_mask_add_epi8(bytes, (__mmask64)digits[k], bytes, _mm512_set1_epi8((char)(1u << k)));
+    widen_avx512(bytes, times, fresh, counts);
+}
+
+static inline uint64_t load_narrow(const uint32_t *from, uint32_t words)
+{
+    uint64_t row;
+    if (words == 1)
+        return *from;
+    memcpy(&row, from, sizeof row);
+    return row;
+}
+
+#define NAME(x) x##_narrow_avx512
+#define TARGET AVX512
+#define WORDS 2
+#define Vector uint64_t
+#define ZERO 0u
+#define LOAD(from, words) load_narrow(from, words)
+#define SUM(a, b, c) ((a) ^ (b) ^ (c))
+#define CARRY(a, b, c) (((a) & (b)) | ((c) & ((a) ^ (b))))
+#define ROWS_ONLY
+#include "runtime_rows.h"
+#undef ROWS_ONLY
+#include "runtime_undef.h"
+
+static void any_rows_avx512(const uint32_t *rows, uint32_t words, const uint32_t *list, uint32_t n, int32_t times,
+                            int fresh, int32_t *counts)
+{
+    (words <= 2 ? add_rows_narrow_avx512 : add_rows_avx512)(rows, words, list, n, times, fresh, counts);
+}
+
+AVX512 static void add_reals_avx512(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values,
+                                    uint32_t n, uint32_t lanes, double *sums)
+{
+    for (uint32_t j = 0; j < lanes; j += 8) {
+        __m512d sum = _mm512_loadu_pd(sums + j);
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t row = rows[(size_t)list[i] * words];
+            const __m512d value = _mm512_set1_pd((double)values[i]);
+            sum = _mm512_mask_add_pd(_mm512_sub_pd(sum, value), (__mmask8)(row >> j), sum, value);
+        }
+        _mm512_storeu_pd(sums + j, sum);
+    }
+}
+
+AVX512 static inline __m512 each_avx512(__mmask16 live, const float *from, uint32_t step, uint32_t i)
+{
+    return step ? _mm512_maskz_loadu_ps(live, from + i) : _mm512_set1_ps(*from);
+}
+
+AVX512 static void fire_avx512(const Firing *f)
+{
+    const __m512 rho = _mm512_set1_ps(f->rho), rest = _mm512_set1_ps(f->rest), strength = _mm512_set1_ps(f->strength);
+    for (uint32_t i = 0; i < f->n; i += 16) {
+        const __mmask16 live = f->n - i < 16 ? (__mmask16)((1u << (f->n - i)) - 1) : (__mmask16)0xFFFF;
+        const __m512 decay = each_avx512(live, f->beta, f->beta_step, i);
+        __m512 threshold, u = _mm512_mul_ps(decay, _mm512_maskz_loadu_ps(live, f->u + i));
+        uint16_t bits;
+        u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->current + i));
+        if (f->theta) {
+            if (f->feedback)
+                u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->feedback + i));
+            memcpy(&bits, (char *)f->z + i / 8, sizeof bits);
+            threshold = each_avx512(live, f->theta, f->theta_step, i);
+            if (!f->a) {
+                u = _mm512_mask_sub_ps(u, bits, u, threshold);
+            } else {
+                const __m512 theta = threshold;
+                __m512 a = _mm512_maskz_loadu_ps(live, f->a + i);
+                u = _mm512_mask_sub_ps(u, bits, u, _mm512_add_ps(theta, _mm512_mul_ps(strength, a)));
+                a = _mm512_mul_ps(rho, a);
+                a = _mm512_mask_add_ps(a, bits, a, rest);
+                _mm512_mask_storeu_ps(f->a + i, live, a);
+                threshold = _mm512_add_ps(theta, _mm512_mul_ps(strength, a));
+            }
+            bits = (uint16_t)_mm512_mask_cmp_ps_mask(live, u, threshold, _CMP_GE_OQ);
+            memcpy((char *)f->z + i / 8, &bits, sizeof bits);
+        }
+        _mm512_mask_storeu_ps(f->u + i, live, u);
+    }
+}
+
+/* ---- AVX2 ---- */
+
+/* 1 in each of 32 bytes whose bit is set, as 0xFF. */
+AVX2 static inline __m256i bytes_avx2(uint32_t bits)
+{
+    const __m256i spread = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3,
+                                            3, 3, 3, 3, 3, 3);
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), spread), bit), bit);
+}
+
+AVX2 static inline void expand_avx2(const __m256i *digits, uint32_t used, uint32_t words, int32_t times, int fresh,
+                                    int32_t *counts)
+{
+    for (uint32_t g = 0; g < words; g++) {
+        __m256i bytes = _mm256_setzero_si256();
+        uint8_t part[32];
+        for (uint32_t k = 0; k < used; k++) {
+            uint32_t lanes;
+            memcpy(&lanes, (const char *)(digits + k) + 4 * g, 4);
+            bytes = _mm256_or_si256(bytes, _mm256_and_si256(bytes_avx2(lanes), _mm256_set1_epi8((char)(1u << k))));
+        }
+        _mm256_storeu_si256((__m256i *)part, bytes);
+        for (int q = 0; q < 4; q++) {
+            __m256i *to = (__m256i *)(counts + 32 * g + 8 * q);
+            __m256i count = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(part + 8 * q)));
+            count = _mm256_mullo_epi32(count, _mm256_set1_epi32(times));
+            _mm256_storeu_si256(to, fresh ? count : _mm256_add_epi32(count, _mm256_loadu_si256(to)));
+        }
+    }
+}
+
+AVX2 static inline __m256i load_avx2(const uint32_t *from, uint32_t words)
+{
+    const __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    if (words == 8)
+        return _mm256_loadu_si256((const __m256i *)from);
+    return _mm256_maskload_epi32((const int *)from, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)words), place));
+}
+
+#define NAME(x) x##_avx2
+#define TARGET AVX2
+#define WORDS 8
+#define Vector __m256i
+#define ZERO _mm256_setzero_si256()
+#define LOAD(from, words) load_avx2(from, words)
+#define SUM(a, b, c) ((a) ^ (b) ^ (c))
+#define CARRY(a, b, c) (((a) & (b)) | ((c) & ((a) ^ (b))))
+#include "runtime_rows.h"
+#include "runtime_undef.h"
+
+/* 32 neurons at a time; the rest is left to portable C. */
+AVX2 static void fire_avx2(const Firing *f)
+{
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    uint32_t i = 0;
+    if (f->a || !f->theta) {
+        fire_from(f, 0);
+        return;
+    }
+    for (; i + 32 <= f->n; i += 8) {
+        const __m256 decay = f->beta_step ? _mm256_loadu_ps(f->beta + i) : _mm256_set1_ps(*f->beta);
+        const __m256 threshold = f->theta_step ? _mm256_loadu_ps(f->theta + i) : _mm256_set1_ps(*f->theta);
+        uint8_t *bits = (uint8_t *)f->z + i / 8;
+        const __m256i fired = _mm256_and_si256(_mm256_set1_epi32(*bits), bit);
+        __m256 u = _mm256_mul_ps(decay, _mm256_loadu_ps(f->u + i));
+        u = _mm256_add_ps(u, _mm256_loadu_ps(f->current + i));
+        if (f->feedback)
+            u = _mm256_add_ps(u, _mm256_loadu_ps(f->feedback + i));
+        u = _mm256_sub_ps(u, _mm256_and_ps(threshold, _mm256_castsi256_ps(_mm256_cmpeq_epi32(fired, bit))));
+        *bits = (uint8_t)_mm256_movemask_ps(_mm256_cmp_ps(u, threshold, _CMP_GE_OQ));
+        _mm256_storeu_ps(f->u + i, u);
+    }
+    fire_from(f, i);
+}
+
+/* ---- the choice ---- */
+
+static const Kernels avx2 = {add_rows_avx2, add_reals_portable, to_current_avx2, fire_avx2};
+static const Kernels avx512 = {any_rows_avx512, add_reals_avx512, to_current_avx512, fire_avx512};
+
+/* For tests: 0 chooses by the processor, 1 is portable, 2 AVX2, 3 AVX-512. */
+int bs_vectors = 0;
+
 static const Kernels *kernels(void)
 {
-    return &portable;
+    const int level = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                              __builtin_cpu_supports("avx512vl")
+                          ? 3
+                      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") ? 2
+                                                                                       : 1;
+    const int chosen = bs_vectors && bs_vectors < level ? bs_vectors : level;
+    return chosen == 3 ? &avx512 : chosen == 2 ? &avx2 : &portable;
 }
+
+#endif

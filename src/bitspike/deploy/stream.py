@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bitspike.deploy.c_engine import CEngine, new_state
 from bitspike.deploy.model import Floats, NetworkModel
-from bitspike.deploy.plain_engine import PlainNetwork
+from bitspike.deploy.plain_engine import PlainNetwork, membrane_scores
 from bitspike.ops.native.library import kernels
 
 
@@ -204,7 +204,7 @@ class PlainStream(Stream):
         steps = max(self._steps, 1)
         if self.model.readout == "spikes":
             return (self._counts / steps).astype(np.float32)
-        return ((1.0 - self.model.layers[-1].beta.astype(np.float64)) * (self._total / steps)).astype(np.float32)
+        return membrane_scores(self.model, self._total, steps)
 
 
 def _copied(address: int, count: int, kind: Any) -> NDArray[Any]:
