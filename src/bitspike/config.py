@@ -32,12 +32,21 @@ _TABLES_ELSEWHERE = {
 }
 _MOST = 5  # wrong fields that one message may name
 _TABLE_TYPES = ("model_type", "model_attributes_type", "dict_type")
+# what pydantic's types of errors require, in our words
+_REQUIRED = {
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing", "int_parsing_size"), "a whole number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    "string_type": "text in quotes",
+    "finite_number": "a finite number",
+}
 
 
 def _a_number(value: object) -> object:
     """Return the value unless it is a truth value or a string: pydantic would take True for 1 and "3" for 3."""
     if isinstance(value, (bool, str)):
-        raise ValueError(f"must be a valid number, but is {shown(value)}{_without_quotes(value)}")
+        raise ValueError(f"must be a number, but is {shown(value)}{_without_quotes(value)}")
     return value
 
 
@@ -113,11 +122,13 @@ def _problems(model: type[Config], errors: Sequence[Any]) -> list[Problem]:
     found = [
         _problem(model, error) if i < 4 * _MOST else Problem("", "") for i, (_, error) in enumerate(furthest.values())
     ]
-    meant = {problem.table for problem in found}
+    meant = {problem.table for problem in found} - {""}
     return [
         problem
         for problem in found
-        if not (problem.key.partition(".")[0] in meant and problem.text == f"{problem.key} is missing")
+        # a table lacks what was written outside of it
+        if problem.key not in meant
+        and not (problem.key.partition(".")[0] in meant and problem.text == f"{problem.key} is missing")
     ]
 
 
@@ -130,20 +141,51 @@ def _problem(model: type[Config], error: Any) -> Problem:
     key = ".".join(path)
     if extra and not above and isinstance(error["input"], Mapping) and tables_of(model):
         return Problem(key, unknown_table(key, model), _meant_table(key, model))
+    if extra and not above and (table := _table_of(key, model)):
+        return Problem(key, f"no field is named {shown(key)} outside of the tables; it belongs below [{table}]", table)
     if extra:
         return Problem(key, unknown_key(key, _siblings(model, path) or known_keys(model)))
     if error["type"] == "missing":
         return Problem(key, f"{key} is missing")
     if error["type"] in _TABLE_TYPES:
-        return Problem(key, f"{key}: must be a table, but is {shown(error['input'])}")
+        given = error["input"]
+        if isinstance(given, list) and given and all(isinstance(each, Mapping) for each in given):
+            return Problem(key, f"{key}: must be a table, but is a list of tables; write [{key}], in single brackets")
+        return Problem(key, f"{key}: must be a table, but is {shown(given)}")
     if error["type"] == "too_short":
-        return Problem(key, f"{key}: must have at least {error['ctx']['min_length']} value, but is []")
+        least = error["ctx"]["min_length"]
+        values = "value" if least == 1 else "values"
+        return Problem(key, f"{key}: must have at least {least} {values}, but is {shown(error['input'])}")
+    if error["type"] == "too_long":
+        most = error["ctx"]["max_length"]
+        return Problem(key, f"{key}: must have at most {most} values, but is {shown(error['input'])}")
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ").partition(", unable")[0]
     required = message
     if error["type"] != "value_error":
         hint = _without_quotes(error["input"]) if error["type"] == "bool_type" else ""
-        required = f"must be {message}, but is {shown(error['input'])}{hint}"
+        wanted = _REQUIRED.get(error["type"], message)
+        if error["type"] in ("tuple_type", "list_type"):
+            wanted += _such_as(model, path)
+        required = f"must be {wanted}, but is {shown(error['input'])}{hint}"
     return Problem(key, f"{key}: {required}" if key and not message.startswith(f"{key}.") else required)
+
+
+def _such_as(model: type[Config], path: Sequence[str]) -> str:
+    """Return the example that a field has, as TOML writes it; an empty text where it has none."""
+    inner: list[type[Config]] = [model]
+    field = None
+    for part in path:
+        field = next((each.model_fields[part] for each in inner if part in each.model_fields), None)
+        if field is None:
+            return ""
+        inner = list(_models(field.annotation))
+    return f", such as {field.examples[0]}" if field is not None and field.examples else ""
+
+
+def _table_of(field: str, model: type[Config]) -> str:
+    """Return the only table that has a field of this name, or ""."""
+    owners = {key.partition(".")[0] for key in known_keys(model) if key.partition(".")[2] == field}
+    return owners.pop() if len(owners) == 1 else ""
 
 
 def _is_branch(part: object) -> bool:

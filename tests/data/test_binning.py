@@ -187,7 +187,7 @@ def test_a_clip_fits_a_byte(clip):
 
 
 def test_a_cell_is_not_larger_than_the_sensor():
-    with pytest.raises(ValueError, match=r"downsample must be at most the sensor's size \(4,\), but is 5"):
+    with pytest.raises(ValueError, match=r"downsample must be at most the sensor's size \[4\], but is 5; choose one"):
         bin_events(line([0], [0]), Binning(1, 1, downsample=5))
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bitspike.data import array_files
 from bitspike.data.array_files import open_arrays, read_npy
-from bitspike.data.event_files import kind_of, read_event_file, read_image_file, read_spike_file
+from bitspike.data.event_files import NEEDS, kind_of, read_event_file, read_image_file, read_spike_file
 from bitspike.data.sample_columns import read_columns
 from bitspike.data.speech.cochlea import Spikes
 from bitspike.data.speech.spike_files import as_events, write_spikes
@@ -37,6 +37,7 @@ def refused(read, path, says):
     assert str(caught.value).startswith(f"{path}: ")
     assert str(caught.value).count(str(path)) == 1
     assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 # ---- Kinds
@@ -69,11 +70,29 @@ def test_the_layout_of_shd_says_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arrays", [{"labels": [1]}, {"images": [1]}, IMAGES | SPIKES, {"t": [1], "x": [1], "labels": [1]}]
+    ("arrays", "kinds"),
+    [
+        ({"labels": [1]}, ("images", "events", "spikes")),
+        ({"images": [1]}, ("images",)),
+        (IMAGES | SPIKES, ("images", "spikes")),
+        ({"t": [1], "x": [1], "labels": [1]}, ("events",)),
+    ],
 )
-def test_an_unclear_kind_says_what_is_there_and_what_is_needed(write, arrays):
+def test_an_unclear_kind_says_what_is_there_and_what_is_needed(write, arrays, kinds):
     path = write(**arrays)
-    refused(kind_of, path, f"holds {', '.join(sorted(arrays))}, but must hold .*images: .*events: .*spikes: ")
+    line = refused(kind_of, path, f"holds {', '.join(sorted(arrays))}, but must hold the arrays of one kind")
+    assert [kind for kind in NEEDS if f"{kind}: {NEEDS[kind]}" in line] == list(kinds)
+
+
+def test_a_given_kind_must_be_there(write):
+    path = write(**event_arrays())
+    assert kind_of(path, "events") == "events"
+    refused(
+        lambda path: kind_of(path, "images"), path, r"data\.kind = 'images' needs images .*, but images is missing: it "
+    )
+    refused(
+        lambda path: kind_of(path, "spikes"), write(t=[1]), r"but labels, spikes are missing: it holds t; write these"
+    )
 
 
 def test_arrays_in_groups_are_not_found(tmp_path):
@@ -145,7 +164,11 @@ def test_images_are_bytes_or_floats(write, shape):
         (np.full((2, 3, 3), -0.1), [0, 1], "images must be in"),
         (np.zeros((2, 3, 3)), [0, 1, 2], "images must be as many as labels, 3, but there are 2"),
         (np.zeros((2, 3, 3)), [0, -1], r"labels must be whole numbers in 0\.\..*range over -1\.\.0"),
-        (np.zeros((2, 3, 3)), [0, 0.5], r"labels must be whole numbers, but some are fractions \(the first is 0\.5\)$"),
+        (
+            np.zeros((2, 3, 3)),
+            [0, 0.5],
+            r"labels must be whole numbers, but some are fractions \(the first is 0\.5\); write whole",
+        ),
         (np.zeros((2, 3, 3)), [0, np.nan], r"labels must be numbers, but 1 of 2 are NaN .*the first at \[1\]"),
         (
             np.zeros((2, 28, 28, 3)),
@@ -272,8 +295,12 @@ def test_polarity_in_other_words(write, dtype):
 def test_the_sensor_can_be_given(write):
     path = write(**event_arrays(side=6))
     assert read_event_file(path, sensor=(34, 34)).sensor == (34, 34)
-    refused(lambda p: read_event_file(p, sensor=(34, 5)), path, r"sensor must be \(height, width\), at least \(6, 6\)")
-    refused(lambda p: read_event_file(p, sensor=(34,)), path, r"sensor must be \(height, width\)")
+    refused(lambda p: read_event_file(p, sensor=(34, 5)), path, r"sensor must be \[height, width\], at least \[6, 6\]")
+    refused(
+        lambda p: read_event_file(p, sensor=(34,)),
+        path,
+        r"but is \[34\]: these events have x and y; give data.sensor = \[6, 6\]",
+    )
 
 
 def test_the_unit_must_be_known(write):
@@ -295,7 +322,10 @@ GOOD = event_arrays(samples=3, events_each=4)
         ({"y": GOOD["y"][1:]}, "y must be as many as t, 8"),
         ({"p": GOOD["p"][1:]}, "p must be as many as t, 8"),
         ({"x": GOOD["x"].astype(int) - 9}, "x must be whole numbers in 0"),
-        ({"y": GOOD["y"] + 0.5}, "y must be whole numbers, but some are fractions"),
+        ({"y": GOOD["y"] + 0.5}, "y must be whole numbers, but some are fractions .*; round them$"),
+        ({"x": GOOD["x"].astype("S")}, r"x must be whole numbers, but is text; write x\.astype\('int64'\)$"),
+        ({"x": np.full(len(GOOD["x"]), b"left")}, "x must be whole numbers, but is text; give numbers$"),
+        ({"p": np.full(len(GOOD["p"]), 2)}, r"p must be whole numbers in -1\.\.1, but range over 2\.\.2; write p > 0$"),
         ({"x": GOOD["x"].astype(np.uint64) + 2**40}, "x must be whole numbers in 0"),
         ({"p": [2] * 8}, r"p must be whole numbers in -1\.\.1"),
         ({"p": [-1, 0, 1, 1, 1, 1, 1, 1]}, "p must be 0 and 1, or -1 and 1"),

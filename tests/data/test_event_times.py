@@ -24,7 +24,7 @@ def test_units():
     [
         (np.array([2**53], np.int64), r"here: t must be numbers within 2\*\*53 us"),
         (np.array([np.nan]), "here: t must be numbers, but 1 of 1 are NaN"),
-        (np.array(["1"]), "here: t must be numbers, but is <U1"),
+        (np.array(["1"]), r"here: t must be numbers, but is text; write t\.astype\('int64'\)"),
         (np.array([0], "M8[ms]"), r"t must be numbers, but is datetime64\[ms\]; write t\.astype\('M8\[us\]'\)\.astype"),
         (np.zeros((2, 2)), "here: t must have one dimension"),
     ],

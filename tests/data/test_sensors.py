@@ -61,17 +61,19 @@ def test_a_size_that_is_too_small_names_the_event():
     with pytest.raises(ValueError, match="mine") as caught:
         sensor_size(PATH, camera(), OFFSETS, (100, 120))
     assert str(caught.value) == (
-        "mine.npz: sensor must be (height, width), at least (100, 128) for these events, but is (100, 120); the "
-        f"largest x is 127 (event {int(camera()['x'].argmax())} of all, in sample 0)"
+        "mine.npz: sensor must be [height, width], at least [100, 128] for these events, but is [100, 120]: the "
+        f"largest x is 127 (event {int(camera()['x'].argmax())} of all, in sample 0); give data.sensor = [100, 128]"
     )
-    with pytest.raises(ValueError, match=r"mine.npz: sensor must be \(units,\), at least \(4,\) .* is \(4, 4\)$"):
+    with pytest.raises(
+        ValueError, match=r"mine.npz: sensor must be \[units\], at least \[4\], but is \[4, 4\]: .* no y; give"
+    ):
         sensor_size(PATH, {"x": np.arange(4)}, np.array([0, 4]), (4, 4))
 
 
 def test_coordinates_that_count_from_1_are_told():
     with pytest.raises(ValueError, match=r"the largest x is 6 \(.*; coordinates count from 0, so subtract 1$"):
         sensor_size(PATH, {"x": np.arange(1, 7)}, np.array([0, 6]), (6,))
-    with pytest.raises(ValueError, match=r"in sample 0\)$"):
+    with pytest.raises(ValueError, match=r"in sample 0\); give data.sensor = \[7\]$"):
         sensor_size(PATH, {"x": np.arange(0, 7)}, np.array([0, 7]), (6,))
 
 

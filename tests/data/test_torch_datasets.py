@@ -218,7 +218,7 @@ EVENTS = np.zeros(2, TONIC)
         (
             [(EVENTS, 0)],
             {"bin_ms": 1, "steps": 5, "sensor": (4,)},
-            r"\(height, width\), at least \(1, 1\) .* is \(4,\)",
+            r"\[height, width\], at least \[1, 1\], but is \[4\]",
         ),
         ([(EVENTS, 0), (EVENTS[["x", "t"]], 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is .* with x, t"),
         ([(EVENTS, 0), (torch.ones(2, 2), 0)], {"bin_ms": 1, "steps": 5}, "but sample 1 is Tensor"),
@@ -239,7 +239,7 @@ def test_what_cannot_be_samples_is_refused_in_words(dataset, options, says):
         (np.inf, {}, "from_torch: sample 1: x must be numbers, but 1 of 2 are NaN or infinite"),
         (-3, {}, r"from_torch: sample 1: x must be whole numbers in 0\.\.2147483647, .* over -3.0..0.0; count from 0"),
         (1e30, {}, r"from_torch: sample 1: x must be whole numbers in 0\.\.2147483647"),
-        (4, {}, r"from_torch: sensor must be .* \(4,\); the largest x is 4 \(event 2 of all, in sample 1\)"),
+        (4, {}, r"from_torch: sensor must be .* \[4\]: the largest x is 4 \(event 2 of all, in sample 1\)"),
     ],
 )
 def test_events_are_checked_as_those_of_a_file(place, options, says):

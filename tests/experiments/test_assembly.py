@@ -83,10 +83,10 @@ def test_an_experiment_is_written_and_read_again(home):
     ("setting", "says"),
     [
         ("net.delays=-1", "net.delays: must be greater than or equal to 0, but is -1"),
-        ("net.delays=1.5", "net.delays: must be a valid integer"),
-        ("net.delays=true", "net.delays: must be a valid number, but is True"),
+        ("net.delays=1.5", "net.delays: must be a whole number"),
+        ("net.delays=true", "net.delays: must be a number, but is True"),
         ("net.readout=volts", "net.readout: must be 'spikes' or 'membrane', but is 'volts'"),
-        ("net.dense_norm=yes", "net.dense_norm: must be a valid boolean"),
+        ("net.dense_norm=yes", "net.dense_norm: must be true or false"),
         ("net.spike_dropout=1", "net.spike_dropout: must be less than 1, but is 1"),
         ("net.beta={low=0.9,high=0.5}", "low must be <= high, but they are 0.9 and 0.5"),
         ("net.beta={low=0.9}", "net.beta.high is missing"),

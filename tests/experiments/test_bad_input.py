@@ -20,7 +20,7 @@ EXPERIMENTS = [
     ),
     case(
         "number in quotes", ValueError, lambda: spec(train={"lr": "1e-3"}),
-        "mine.toml: train.lr: | a valid number | '1e-3' | without quotes: 1e-3",
+        "mine.toml: train.lr: | a number | '1e-3' | without quotes: 1e-3",
     ),
     case(
         "one bad setting of several", ValueError, lambda: spec("train.epochs=3", "train.lr=-1", "net.beta=0.5"),

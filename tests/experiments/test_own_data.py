@@ -273,15 +273,23 @@ def test_a_run_that_could_not_begin_leaves_nothing_in_the_way(here, bitspike):
         ("events in ms", ["data.time_unit=none"], "time_unit must say what t is in"),
         ("events in ms", ["data.time_unit=h"], "data.time_unit: must be 's', 'ms' or 'us', but is 'h'"),
         ("events", ["data.time_unit=ms"], "t_us is in microseconds, but time_unit is 'ms'; leave it out"),
-        ("events", ["data.sensor=[4, 6]"], "sensor must be (height, width), at least (6, 6) for these events"),
-        ("events", ["data.sensor=[6]"], "sensor must be (height, width)"),
+        ("events", ["data.sensor=[4, 6]"], "sensor must be [height, width], at least [6, 6] for these events"),
+        (
+            "events",
+            ["data.sensor=[6]"],
+            "sensor must be [height, width], at least [6, 6], but is [6]: these events have x and y",
+        ),
         ("images", ["data.bin_ms=2"], "data.bin_ms has no meaning here: own.npz holds images"),
         ("images", ["data.time_unit=ms"], "data.time_unit has no meaning here: own.npz holds images"),
         ("images", ["data.sensor=[4, 4]"], "data.sensor has no meaning here: own.npz holds images"),
         ("spikes", ["data.time_unit=us"], "data.time_unit has no meaning here: own.npz holds spikes that are binned"),
         ("images", ["data.steps=9"], "net.steps is how long one is shown"),
         ("spikes", ["data.clip=1"], "data.clip has no meaning here: own.npz holds spikes that are binned already"),
-        ("images", ["data.kind=spikes"], "must hold an array spikes, but holds images, labels"),
+        (
+            "images",
+            ["data.kind=spikes"],
+            "data.kind = 'spikes' needs spikes [N, T, ...] and labels [N], but spikes is missing",
+        ),
         ("images", ["data.validation_share=0"], "data.validation_share is 0, but train.protocol = 'holdout'"),
         ("images", ["train.loss=trace"], "train.loss must be 'count' or 'cross_entropy' on own.npz, but is 'trace'"),
         ("images", ["net.theta=[1, 2, 3]"], "net.theta must be one threshold, or one a neuron layer, 2 in '16-8-3'"),
@@ -318,12 +326,12 @@ def test_wrong_arrays_are_named_with_the_file(arrays, says, here, bitspike):
 
 def test_a_missing_file_is_named_in_full(here, bitspike):
     line = refuse(bitspike, write_toml(here / "mine.toml", 'file = "gone.npz"', "4-3"))
-    assert line == f"bitspike: data: {here / 'gone.npz'} does not exist"
+    assert line == f"bitspike: data.file: {here / 'gone.npz'} does not exist; paths are relative to the experiment file"
 
 
 def test_a_missing_test_file_too(here, bitspike):
     line = refuse(bitspike, images_toml(here, 'file = "images.npz"\ntest_file = "gone.npz"'))
-    assert line == f"bitspike: data: {here / 'gone.npz'} does not exist"
+    assert line == f"bitspike: data.test_file: {here / 'gone.npz'} does not exist; did you mean images.npz?"
 
 
 def test_a_file_of_another_kind(here, bitspike):

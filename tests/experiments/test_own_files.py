@@ -52,6 +52,37 @@ def test_samples_of_several_files_come_in_their_order(workplace, kind, files):
     assert data.title == f"{names[0].rpartition('/')[2]} and 1 more"
 
 
+@pytest.mark.parametrize("field", ["test_file", "validation_file"])
+@pytest.mark.parametrize(("first", "second"), [("images", "events"), ("events", "images"), ("events", "spikes")])
+def test_files_of_two_kinds_are_named_with_their_fields(workplace, first, second, field):
+    """Not a field of binning, which one of the kinds does not have."""
+    write_npz(workplace / "a.npz", **KINDS[first][0](9))
+    write_npz(workplace / "b.npz", **KINDS[second][0](9))
+    with pytest.raises(
+        ValueError, match=rf"^data\.{field}: b\.npz holds {second}, but a\.npz of data\.file {first}; all"
+    ):
+        opened(workplace, f'file = "a.npz"\n{field} = "b.npz"')
+
+
+def test_a_file_without_any_event_is_named(workplace):
+    empty = {"t": np.zeros(0), "x": np.zeros(0, int), "offsets": np.zeros(7, int), "labels": np.arange(6) % 3}
+    write_npz(workplace / "a.npz", **empty)
+    with pytest.raises(ValueError, match=r"^data: no training sample of a\.npz has an event; look at t and offsets"):
+        opened(workplace, 'file = "a.npz"\ntime_unit = "us"')
+
+
+def test_a_path_that_leads_nowhere_says_what_may_be_meant(workplace):
+    (workplace / "sub").mkdir()
+    write_npz(workplace / "sub" / "touch.npz", **images(9))
+    for given, says in {
+        "sub/tuch.npz": r"does not exist; did you mean touch\.npz\?$",
+        "sub/zzzzz": r"does not exist; paths are relative to the experiment file$",
+        "sub": r"is not a file; give '.*sub.\*\.npz' for all such files in it$",
+    }.items():
+        with pytest.raises(FileNotFoundError, match=rf"^data\.file: .*{says}"):
+            opened(workplace, f"file = '{given}'")
+
+
 def test_each_file_of_a_list_counts_in_the_edition_and_in_the_cache(workplace):
     table = 'file = "rec-*.npz"\nbin_ms = 2.0\nsteps = 6\nsensor = [6, 6]'
     for name in "ab":

@@ -48,7 +48,7 @@ def test_what_is_missing_is_named(missing):
         ({**MINIMAL, "paper": {"best": 1, "mean": 1, "sigma": 1, "n": 5}}, "no field is named 'paper.n'"),
         ({**MINIMAL, "net": 3}, "net: must be"),
         ({**MINIMAL, "train": []}, "train: must be"),
-        ({**MINIMAL, "sources": {"net.beta": 3}}, "sources.net.beta: must be a valid string, but is 3"),
+        ({**MINIMAL, "sources": {"net.beta": 3}}, "sources.net.beta: must be text in quotes, but is 3"),
         ({**MINIMAL, "seed": 2**32}, "seed: must be less than 4294967296"),
     ],
 )

@@ -93,7 +93,7 @@ def test_an_endless_or_missing_file(tmp_path):
     ("line", "says"),
     [
         ("seed = 0x" + "f" * 9_000, "seed: must be less than 4294967296, but is a very large number"),
-        ("seed = 2020-01-01", "seed: must be a valid integer, but is 2020-01-01"),
+        ("seed = 2020-01-01", "seed: must be a whole number, but is 2020-01-01"),
         ("seed = 1e400", "seed: must be a finite number, but is inf"),
         ("x = " + "[" * 200 + "]" * 200, "no field is named 'x'"),
         ("'" + "y" * 10_000 + "' = 1", "no field is named 'yyyy"),
@@ -118,6 +118,27 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(text, tmp_path):
 
 
 # ---- Written by mistake
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BASE + "\nlr = 2", "; it is given twice: leave one of them out"),
+        (BASE + "\n[net]\nclip = 1", "; the table [net] is there twice: write the fields of both below one of them"),
+        (
+            "file = 'a.npz'\n[net]\nhidden = [3]",
+            "no field is named 'file' outside of the tables; it belongs below [data]",
+        ),
+        (
+            BASE.replace("[train]", "[[train]]"),
+            "train: must be a table, but is a list of tables; write [train], in single",
+        ),
+    ],
+)
+def test_fields_and_tables_in_the_wrong_place(text, says, tmp_path):
+    line = refused(read_experiment, written(tmp_path, text))
+    assert says in line
+    assert "give either" not in line
 
 
 @pytest.mark.parametrize(
@@ -148,15 +169,15 @@ def test_a_setting_in_a_wrong_table():
 @pytest.mark.parametrize(
     ("field", "line", "says"),
     [
-        ("lr = 1e-3", 'lr = "1e-3"', "train.lr: must be a valid number, but is '1e-3'; write it without quotes: 1e-3"),
-        ("theta = 1", "theta = ' 2'", "net.theta: must be a valid number, but is ' 2'; write it without quotes: 2"),
+        ("lr = 1e-3", 'lr = "1e-3"', "train.lr: must be a number, but is '1e-3'; write it without quotes: 1e-3"),
+        ("theta = 1", "theta = ' 2'", "net.theta: must be a number, but is ' 2'; write it without quotes: 2"),
         ("beta = 0.95", "beta = [0.5, '0.6']",
-         "net.beta.1: must be a valid number, but is '0.6'; write it without quotes: 0.6"),
+         "net.beta.1: must be a number, but is '0.6'; write it without quotes: 0.6"),
         ("slope = 25", 'slope = 25\nbinary = "True"',
-         "net.binary: must be a valid boolean, but is 'True'; write it without quotes: true"),
-        ("lr = 1e-3", 'lr = "fast"', "train.lr: must be a valid number, but is 'fast'"),
-        ("lr = 1e-3", 'lr = "inf"', "train.lr: must be a valid number, but is 'inf'"),
-        ("slope = 25", 'slope = 25\nbinary = "yes"', "net.binary: must be a valid boolean, but is 'yes'"),
+         "net.binary: must be true or false, but is 'True'; write it without quotes: true"),
+        ("lr = 1e-3", 'lr = "fast"', "train.lr: must be a number, but is 'fast'"),
+        ("lr = 1e-3", 'lr = "inf"', "train.lr: must be a number, but is 'inf'"),
+        ("slope = 25", 'slope = 25\nbinary = "yes"', "net.binary: must be true or false, but is 'yes'"),
     ],
 )  # fmt: skip
 def test_a_number_in_quotes(field, line, says, tmp_path):

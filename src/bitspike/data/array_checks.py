@@ -35,20 +35,40 @@ def require_finite(path: Path | str, name: str, values: NDArray[Any]) -> None:
 def whole(path: Path | str, name: str, values: NDArray[Any], low: int, high: int) -> NDArray[Any]:
     """Return `values` as whole numbers in low..high; raise for any others."""
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"{path}: {name} must be whole numbers, but is {values.dtype}")
+        raise ValueError(
+            f"{path}: {name} must be whole numbers, but is {in_words(values.dtype)}{as_number(name, values)}"
+        )
     require_finite(path, name, values)
     if values.dtype.kind == "f" and not np.array_equal(values, np.rint(values)):
         first = values[values != np.rint(values)][0]
-        raise ValueError(f"{path}: {name} must be whole numbers, but some are fractions (the first is {first:g})")
+        remedy = "write whole numbers, or text" if name in ("labels", "groups") else "round them"
+        raise ValueError(
+            f"{path}: {name} must be whole numbers, but some are fractions (the first is {first:g}); {remedy}"
+        )
     least, most = (values.min().item(), values.max().item()) if values.size else (low, high)
     if not (least >= low and most <= high):
-        remedy = "; count from 0" if least < low == 0 else ""
+        remedy = "; count from 0" if least < low == 0 else f"; write {name} > 0" if name == "p" else ""
         raise ValueError(
             f"{path}: {name} must be whole numbers in {low}..{high}, but range over {least}..{most}{remedy}"
         )
     if values.dtype.kind == "f":
         return values.astype(np.int64)
     return values.astype(np.uint8) if values.dtype.kind == "b" else values.astype(values.dtype.newbyteorder("="))
+
+
+def in_words(dtype: np.dtype[Any]) -> str:
+    """Return the type of an array's entries as a person says it."""
+    return {"U": "text", "S": "text", "O": "Python objects"}.get(dtype.kind, str(dtype))
+
+
+def as_number(name: str, values: NDArray[Any]) -> str:
+    """Return advice for numbers that were written as text; an empty text for anything else."""
+    try:
+        numbers = values.ravel()[:100].astype(np.float64) if values.dtype.kind in "US" else np.zeros(0)
+    except ValueError:
+        return "; give numbers"
+    kind = "'int64'" if np.array_equal(numbers, np.rint(numbers)) else "'float64'"
+    return f"; write {name}.astype({kind})" if len(numbers) else ""
 
 
 def require_flat(path: Path | str, name: str, values: NDArray[Any]) -> None:
@@ -66,4 +86,7 @@ def require_flat(path: Path | str, name: str, values: NDArray[Any]) -> None:
 def require_length(path: Path, name: str, length: int, required: int, *, of: str = "labels") -> None:
     """Raise unless the array has as many entries as `of` has."""
     if length != required:
-        raise ValueError(f"{path}: {name} must be as many as {of}, {required}, but there are {length}")
+        each = "event" if of == "t" else "sample"
+        raise ValueError(
+            f"{path}: {name} must be as many as {of}, {required}, but there are {length}; write one for each {each}"
+        )

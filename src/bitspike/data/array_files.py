@@ -79,7 +79,8 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
         elif magic[:2] == b"PK":
             file, arrays_of = zipfile.ZipFile(source), _npz_arrays
         else:
-            raise Refused(f"must be an npz or HDF5 file, but begins with {magic!r}; numpy.savez writes an npz file")
+            held = f"begins with {magic!r}" if magic else "is empty"
+            raise Refused(f"must be an npz or HDF5 file, but {held}; numpy.savez writes an npz file")
     with file:
         yield arrays_of(where, file, limit)
 

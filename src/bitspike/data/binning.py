@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -60,11 +60,24 @@ class Binning:
         cells = tuple(size // self.downsample for size in events.sensor)
         if min(cells) < 1:
             raise ValueError(
-                f"Binning: downsample must be at most the sensor's size {events.sensor}, but is {self.downsample}"
+                f"Binning: downsample must be at most the sensor's size {list(events.sensor)}, but is "
+                f"{self.downsample}; choose one that divides it"
             )
         if self.polarity and events.p is not None:
             return (2, *cells)
         return cells if events.y is None else (1, *cells)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRule:
+    """How events became frames: their `binning`, the size of the `sensor`, and the time from which bins count.
+
+    That is the time of a sample's `first` event, or `zero` of its recording.
+    """
+
+    binning: Binning
+    sensor: tuple[int, ...]
+    origin: Literal["first", "zero"]
 
 
 def bin_events(
@@ -112,7 +125,8 @@ def bin_events(
         binning.bin_us, binning.end_us, binning.downsample, binning.duration_us, *map(torch.from_numpy, table)
     )
     groups = None if events.groups is None else torch.from_numpy(events.groups[rows.start : rows.stop].astype(np.int64))
-    return frames(index, count, lengths, labels, binning.steps, shape, tally, groups)
+    rule = EventRule(binning, events.sensor, events.origin)
+    return frames(index, count, lengths, labels, binning.steps, shape, tally, groups, rule)
 
 
 def _blocks(events: Events, rows: range, bins: int) -> Iterator[range]:

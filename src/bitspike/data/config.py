@@ -61,7 +61,7 @@ class DataConfig(Config):
     """The kind of samples in `file`. If it is not given, the names of the file's arrays decide."""
     time_unit: Literal["s", "ms", "us"] | None = None
     """The unit of the events' times in `file`."""
-    sensor: tuple[Positive, ...] | None = None
+    sensor: tuple[Positive, ...] | None = Field(None, min_length=1, max_length=2, examples=["[128, 128] or [64]"])
     """The sensor's size: height and width, or the number of units. Without it the events tell."""
     time_origin: Literal["first", "zero"] | None = None
     """The time from which bins count in `file`: that of a sample's `first` event (the default), which may well be
@@ -96,7 +96,7 @@ class DataConfig(Config):
     validation_share: Share = 0.1
     """The share of training samples, in each class, that protocol `holdout` keeps to choose the best epoch by. Where
     samples are in groups, such as speakers, whole groups are kept, of about so many samples."""
-    validation_groups: tuple[Group, ...] | None = Field(None, min_length=1)
+    validation_groups: tuple[Group, ...] | None = Field(None, min_length=1, examples=["[3, 6]"])
     """The groups that protocol `holdout` keeps, by their numbers or names. Without it `split_seed` draws them."""
     test_share: Annotated[Real, Field(gt=0, lt=1)] = 0.2
     """The share of your own `file` that becomes the test set, where there is no `test_file`."""

@@ -25,6 +25,8 @@ def read_data_config(path: Path, options: Mapping[str, Any], where: str = "") ->
     if not path.is_file():
         raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     table = read_toml(path).get("data")
+    if isinstance(table, list):
+        raise ValueError(f"{path}: data: must be a table, but is a list of tables; write [data], in single brackets")
     if not isinstance(table, dict):
         raise ValueError(
             f"{path}: has no table [data], which says where the samples are; write the line [data], and below it "

@@ -35,10 +35,18 @@ NEEDS = {
 }
 
 
-def kind_of(path: Path) -> Kind:
-    """Return the kind of samples in the file, by the names of its arrays."""
+def kind_of(path: Path, given: Kind | None = None) -> Kind:
+    """Return the kind of samples in the file, by the names of its arrays; or the `given` kind, if it holds that."""
     with open_arrays(path) as arrays:
         names = set(arrays)
+    if given is not None and (lacking := [*_lacking(given, names), *({"labels"} - names)]):
+        raise ValueError(
+            f"{path}: data.kind = {given!r} needs {NEEDS[given]}, but {listed(lacking)} "
+            f"{'is' if len(lacking) == 1 else 'are'} missing: it holds {listed(names)}; write these, or leave "
+            "data.kind out"
+        )
+    if given is not None:
+        return given
     kinds = [kind for kind in ARRAYS if not _lacking(kind, names)]
     if len(kinds) == 1 and "labels" in names:
         return kinds[0]
@@ -48,7 +56,8 @@ def kind_of(path: Path) -> Kind:
             f"{path}: has the layout of SHD (lists spikes/times and spikes/units), which data.file does not read; "
             "write a .npz file (`bitspike encode` does with --out FILE.npz), or use data.name = 'shd' for SHD itself"
         )
-    needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items())
+    begun = _begun(names)
+    needs = "; ".join(f"{kind}: {arrays}" for kind, arrays in NEEDS.items() if kind in (begun or NEEDS))
     raise ValueError(
         f"{path}: holds {listed(names)}, but must hold the arrays of one kind{_reason(kinds, names)} ({needs})"
         f"{_unread(folders)}"
@@ -67,11 +76,16 @@ def _lacking(kind: Kind, names: set[str]) -> list[str]:
     return [name for name in ARRAYS[kind] if not names & ({"t", "t_us"} if name == "t" else {name})]
 
 
+def _begun(names: set[str]) -> list[Kind]:
+    """Return the kinds of which at least one array is among the names."""
+    return [kind for kind in ARRAYS if len(_lacking(kind, names)) < len(ARRAYS[kind])]
+
+
 def _reason(kinds: Sequence[Kind], names: set[str]) -> str:
     """Return why the arrays are not those of one kind: several kinds are there, or some arrays are missing."""
     if len(kinds) > 1:
         return f"; those of {' and '.join(kinds)} are there: give data.kind"
-    begun = [kind for kind in ARRAYS if len(_lacking(kind, names)) < len(ARRAYS[kind])]
+    begun = _begun(names)
     missing = [*_lacking(begun[0], names), *({"labels"} - names)] if len(begun) == 1 else []
     if not missing:
         return ""
@@ -163,7 +177,8 @@ def read_event_file(
             f"{path}: {name} must be at least 0 where time_origin is 'zero', but {int((t < 0).sum())} of {len(t)} are "
             "less; shift the times, or use time_origin = 'first'"
         )
-    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups)
+    origin: Literal["first", "zero"] = "first" if from_first else "zero"
+    return Events(t, columns["x"], columns.get("y"), columns.get("p"), offsets, labels, sensor, groups, origin)
 
 
 # ---- Columns

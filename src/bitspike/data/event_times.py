@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bitspike.data.array_checks import require_finite, require_flat
+from bitspike.data.array_checks import as_number, in_words, require_finite, require_flat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,8 +25,8 @@ def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> N
     """
     require_flat(where, name, t)
     if t.dtype.kind not in "iuf":
-        remedy = f"; write {name}.astype('M8[us]').astype('int64'), in microseconds" if t.dtype.kind == "M" else ""
-        raise ValueError(f"{where}: {name} must be numbers, but is {t.dtype}{remedy}")
+        dates = f"; write {name}.astype('M8[us]').astype('int64'), in microseconds" if t.dtype.kind == "M" else ""
+        raise ValueError(f"{where}: {name} must be numbers, but is {in_words(t.dtype)}{dates or as_number(name, t)}")
     require_finite(where, name, t)
     if len(t):
         low, high = t.min().item(), t.max().item()

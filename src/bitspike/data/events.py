@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +16,8 @@ class Events:
 
     `t [E]` int64 microseconds, `x [E]`, `y [E]` or None (a line of units, as in a cochlea), `p [E]` in {0, 1} or None;
     `labels [N]` int64. `sensor` is (height, width), or (units,) where there is no y. `groups [N]` int64 says which
-    samples belong together, such as those of one speaker; None where that is not known.
+    samples belong together, such as those of one speaker; None where that is not known. `origin` says from when time
+    counts: from a sample's `first` event, or from `zero` of its recording.
     """
 
     t: NDArray[np.int64]
@@ -27,6 +28,7 @@ class Events:
     labels: NDArray[np.int64]
     sensor: tuple[int, ...]
     groups: NDArray[np.int64] | None = None
+    origin: Literal["first", "zero"] = "zero"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -49,4 +51,5 @@ class Events:
             self.labels[kept],
             self.sensor,
             None if self.groups is None else self.groups[kept],
+            self.origin,
         )

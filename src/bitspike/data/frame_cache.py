@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bitspike.data.binning import Binning, bin_events
+from bitspike.data.binning import Binning, EventRule, bin_events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Frames, frames
 from bitspike.data.tally import COLUMNS, Tally
@@ -82,6 +82,8 @@ def _save(path: Path, built: Frames, text: str) -> None:
     tensors[TALLY] = torch.stack([getattr(built.tally, name) for name in COLUMNS])
     try:
         metadata = {"made_from": text, "shape": json.dumps(built.shape)}
+        if built.rule is not None:
+            metadata |= {"sensor": json.dumps(built.rule.sensor), "origin": built.rule.origin}
         save_file(tensors, path, metadata=metadata)
     except SafetensorError as error:
         # The library reports a full disk as its own error, with the error's number in the text.
@@ -103,12 +105,14 @@ def _load(path: Path, text: str, binning: Binning) -> Frames | None:
             if metadata.get("made_from") != text:
                 return None
             shape = tuple(json.loads(metadata["shape"]))
+            # a file of an earlier version has neither, and is built again
+            sensor, origin = tuple(json.loads(metadata["sensor"])), metadata["origin"]
             table = file.get_tensor(TALLY)
             tensors = {name: file.get_tensor(name) for name in TYPES}
             groups = file.get_tensor(GROUPS) if GROUPS in file.keys() else None  # noqa: SIM118  (not a dict)
     except (SafetensorError, KeyError, ValueError, TypeError):
         return None
-    if not all(isinstance(size, int) and size > 0 for size in shape):
+    if not all(isinstance(size, int) and size > 0 for size in (*shape, *sensor)) or origin not in ("first", "zero"):
         return None
     if any(tensors[name].dtype != dtype or tensors[name].ndim != 1 for name, dtype in TYPES.items()):
         return None
@@ -119,7 +123,9 @@ def _load(path: Path, text: str, binning: Binning) -> Frames | None:
     if groups is not None and (groups.dtype != torch.int64 or groups.shape != tensors["labels"].shape):
         return None
     tally = Tally(binning.bin_us, binning.end_us, binning.downsample, binning.duration_us, *table)
-    return frames(**tensors, steps=binning.steps, shape=shape, tally=tally, groups=groups)
+    return frames(
+        **tensors, steps=binning.steps, shape=shape, tally=tally, groups=groups, rule=EventRule(binning, sensor, origin)
+    )
 
 
 def _is_sound(index: Tensor, count: Tensor, lengths: Tensor, labels: Tensor, bins: int) -> bool:

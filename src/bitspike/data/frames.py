@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.scatter import put
 
+if TYPE_CHECKING:
+    from bitspike.data.binning import EventRule
+
 
 @dataclass(frozen=True, slots=True)
 class Frames(Indexed):
@@ -21,7 +25,7 @@ class Frames(Indexed):
     A bin's index within its sample is `t * prod(shape) + position`; no bin occurs twice in a sample. Sample i holds the
     `lengths[i]` bins from `starts[i]` on, so that selecting samples moves no events. `groups [N]` int64 says which
     samples belong together, such as those of one speaker; None where that is not known. `tally` counts the events that
-    are in no bin; None where the samples were not binned here.
+    are in no bin, and `rule` says how they were binned; both are None where the samples were not binned here.
 
     Examples:
         >>> import bitspike
@@ -43,6 +47,7 @@ class Frames(Indexed):
     longest: int
     tally: Tally | None = None
     groups: Tensor | None = None
+    rule: EventRule | None = None
 
     @property
     def left_out(self) -> float:
@@ -152,10 +157,11 @@ def frames(
     shape: tuple[int, ...] | torch.Size,
     tally: Tally | None = None,
     groups: Tensor | None = None,
+    rule: EventRule | None = None,
 ) -> Frames:
     """Return Frames whose samples lie one after another, `lengths[i]` bins each."""
     if not index.numel():  # batches of silent samples need one element to point at
         index, count = (torch.zeros(1, dtype=kind, device=lengths.device) for kind in (torch.int32, torch.uint8))
     starts = lengths.cumsum(0) - lengths
     longest = int(lengths.max()) if len(lengths) else 0
-    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, tally, groups)
+    return Frames(index, count, starts, lengths, labels.long(), int(steps), tuple(shape), longest, tally, groups, rule)

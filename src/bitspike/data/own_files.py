@@ -34,12 +34,14 @@ def with_bins(config: DataConfig) -> tuple[DataConfig, str]:
     if config.file is None or None not in (config.bin_ms, config.steps):
         return config, ""
     paths = expanded(config.file)
-    if (config.kind or kind_of(paths[0])) != "events":
+    _require_one_kind(own_paths(config), config)
+    if kind_of(paths[0], config.kind) != "events":
         return config, ""
     given = None if config.bin_ms is None else round(config.bin_ms * 1000)
-    found = default_bins(
-        _training_events(paths, config), bin_us=given, steps=config.steps, duration_us=duration_us(config)
-    )
+    events = _training_events(paths, config)
+    if not len(events.t):
+        raise ValueError(f"data: no training sample of {called(paths)} has an event; look at t and offsets in the file")
+    found = default_bins(events, bin_us=given, steps=config.steps, duration_us=duration_us(config))
     return config.model_copy(update={"bin_ms": found.bin_us / 1000, "steps": found.steps}), found.source
 
 
@@ -58,8 +60,9 @@ def _training_events(paths: Sequence[Path], config: DataConfig) -> Events:
 
 def open_own(config: DataConfig, root: Path | None, progress: Progress) -> Dataset:
     """Return the samples of the user's files; labels are numbered over all of them together."""
-    config, _ = with_bins(config)
     paths = own_paths(config)
+    _require_one_kind(paths, config)
+    config, _ = with_bins(config)
     parts = _parts(paths, config, root, progress)
     columns = {field: [read_columns(path) for path in files] for field, files in paths.items()}
     numbering = Numbering.of(columns, config.groups)
@@ -157,12 +160,23 @@ def own_kind(paths: Sequence[Path], config: DataConfig) -> Literal["images", "ev
     """Return the kind of samples in the user's files; raise if they are not of one kind."""
     from bitspike.data.event_files import kind_of
 
-    kinds = {path: config.kind or kind_of(path) for path in paths}
+    kinds = {path: kind_of(path, config.kind) for path in paths}
     first = kinds[paths[0]]
     for path, kind in kinds.items():
         if kind != first:
             raise ValueError(f"data: {paths[0].name} holds {first}, but {path.name} {kind}; use one kind")
     return first
+
+
+def _require_one_kind(paths: Mapping[str, Sequence[Path]], config: DataConfig) -> None:
+    """Raise unless the files for training, testing and validation hold one kind of samples."""
+    kind = own_kind(paths["file"], config)
+    for field, files in paths.items():
+        if (other := own_kind(files, config)) != kind:
+            raise ValueError(
+                f"data.{field}: {called(files)} holds {other}, but {called(paths['file'])} of data.file {kind}; all "
+                "files must hold samples of one kind"
+            )
 
 
 def read_own_events(paths: Sequence[Path], config: DataConfig) -> Events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ def expanded(given: Path | Sequence[Path], field: str = "file") -> list[Path]:
     for path in [given] if isinstance(given, Path) else given:
         for each in [path] if path.exists() else _matches(path, field):
             if not each.is_file():
-                raise FileNotFoundError(f"data: {each} is not a file")
+                raise FileNotFoundError(f"data.{field}: {each} is not a file{_within(each)}")
             if each in found:
                 raise ValueError(f"data.{field} names {each} twice; leave one out")
             found.append(each)
@@ -36,11 +37,24 @@ def _matches(pattern: Path, field: str) -> list[Path]:
     while parts and (base / parts[0]).exists():
         base /= parts.pop(0)
     if not any(sign in part for part in parts for sign in "*?["):
-        raise FileNotFoundError(f"data: {pattern} does not exist")
+        raise FileNotFoundError(f"data.{field}: {pattern} does not exist{_instead(pattern)}")
     found = sorted(path for path in base.glob("/".join(parts)) if path.is_file())
     if not found:
         raise FileNotFoundError(f"data.{field}: no file matches {pattern}; look at the folder and the pattern")
     return found
+
+
+def _within(folder: Path) -> str:
+    """Return advice to take the files in a folder, where it has some of the right kind."""
+    kinds = [kind for kind in (".npz", ".h5", ".hdf5") if any(folder.glob(f"*{kind}"))] if folder.is_dir() else []
+    return f"; give {str(folder / ('*' + kinds[0]))!r} for all such files in it" if kinds else ""
+
+
+def _instead(path: Path) -> str:
+    """Return which file was probably meant, or where paths begin."""
+    names = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    near = difflib.get_close_matches(path.name, names, 1)
+    return f"; did you mean {near[0]}?" if near else "; paths are relative to the experiment file"
 
 
 def digest_of(paths: Sequence[Path]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,18 +36,24 @@ def sensor_size(
             _refuse_far_events(path, name, columns[name], offsets, size, f"{option} = {list(found)}")
         return found
     if len(given) != len(names):
-        wanted = "(height, width)" if len(names) == 2 else "(units,)"
-        raise ValueError(f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}")
+        why = f"these events have {'x and y' if len(names) == 2 else 'x and no y'}"
+        raise ValueError(
+            f"{path}: sensor must be {_wanted(names)}, at least {list(found)}, but is {list(given)}: {why}; give "
+            f"{option} = {list(found)}"
+        )
     for name, size, need in zip(names, given, found, strict=True):
         if size < need:
-            wanted = "(height, width)" if len(names) == 2 else "(units,)"
             swapped = len(given) == 2 and given[0] >= found[1] and given[1] >= found[0]
             remedy = "; are x and y in the wrong order?" if swapped else _one_based(columns[name], size)
             raise ValueError(
-                f"{path}: sensor must be {wanted}, at least {found} for these events, but is {given}; "
-                f"{_largest(name, columns[name], offsets)}{remedy}"
+                f"{path}: sensor must be {_wanted(names)}, at least {list(found)} for these events, but is "
+                f"{list(given)}: {_largest(name, columns[name], offsets)}{remedy or f'; give {option} = {list(found)}'}"
             )
     return tuple(given)
+
+
+def _wanted(names: Sequence[str]) -> str:
+    return "[height, width]" if len(names) == 2 else "[units]"
 
 
 def _refuse_far_events(

@@ -15,6 +15,7 @@ _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_PART}\.[ \t]*+){{{DEEPEST}}}")
 _PLACE = re.compile(r"\(at line (\d+), column \d+\)$")
 _HEADING = re.compile(r"(\[[A-Za-z0-9_.-]+\])[ \t]*[A-Za-z0-9_\"']")
+_TWICE = re.compile(r"Cannot declare \((.*?)\) twice")
 IN_QUOTES = "write a path with backslashes in single quotes, '...', or with /"
 
 
@@ -54,12 +55,22 @@ def _with_line(message: str, text: str) -> str:
     """Return the parser's message with the line that it names."""
     place = _PLACE.search(message)
     if place is None:
-        return message
+        return message + _twice(message)
     line = text.replace("\r\n", "\n").split("\n")[int(place[1]) - 1].strip()
-    remedy = f"; {IN_QUOTES}" if re.search(r'"[^"]*\\', line) else ""
+    remedy = f"; {IN_QUOTES}" if re.search(r'"[^"]*\\', line) else _twice(message)
     if heading := _HEADING.match(line):
         remedy = f"; {heading[1]} needs a line of its own, with the fields below it"
     return f"{message}: {shown(line, str)}{remedy}"
+
+
+def _twice(message: str) -> str:
+    """Return advice for a field or a table that is there twice; an empty text for any other message."""
+    if message.startswith("Cannot overwrite a value"):
+        return "; it is given twice: leave one of them out"
+    if declared := _TWICE.match(message):
+        table = ".".join(re.findall(r"'([^']*)'", declared[1]))
+        return f"; the table [{table}] is there twice: write the fields of both below one of them"
+    return ""
 
 
 def _not_text(content: bytes, error: UnicodeDecodeError) -> str:

@@ -79,7 +79,7 @@ def from_torch(
             [values for values, _ in pairs], labels, of_sample, MICROSECONDS[time_unit], sensor, size
         )
         if time_origin == "first":
-            events = replace(events, t=times_from_first(events.t, events.offsets))
+            events = replace(events, t=times_from_first(events.t, events.offsets), origin="first")
         if bin_us is None or steps is None:
             if not len(events.t):
                 raise ValueError(

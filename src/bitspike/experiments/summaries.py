@@ -13,6 +13,7 @@ from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.comparison import SAME_NUMBERS, differences
 from bitspike.experiments.held_out import held_out_groups
+from bitspike.experiments.input_rule import recorded_input
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
@@ -68,6 +69,7 @@ def summarize_run(
             "test": len(data.test),
         },
         "held_out": _held_out(spec, dataset),
+        "input": recorded_input(spec, dataset),
         **_names(dataset),
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),

@@ -43,7 +43,7 @@ class TrainConfig(Config):
     """The learning rate, from which `schedule` starts."""
     rates: Rates | None = None
     """The learning rates of parameters that start from another one than `lr`: `norms`, `delays` and `decays`."""
-    betas: tuple[Rate, Rate] = (0.9, 0.999)
+    betas: tuple[Rate, Rate] = Field((0.9, 0.999), examples=["[0.9, 0.999]"])
     """The decays of the two averages that adam and adamw keep."""
     eps: Above0 = 1e-8
     """The small number that adam and adamw add to the divisor."""
