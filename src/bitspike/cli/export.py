@@ -44,10 +44,8 @@ def export(
     model = done.model
     echo(f"{model.metadata.get('experiment', model.notation)} ({done.run}): {model.notation}, {model.classes} classes")
     echo(f"weights  {model.weights:,} of one bit each: {done.weight_bytes:,} bytes")
-    for name, size in done.files.items():
-        echo(f"{name}  {size:,} bytes")
-    if len(done.files) > 1:
-        echo(f"{done.out}  {done.bytes:,} bytes in {len(done.files)} files")
+    files = f" in {len(done.files)} files" if len(done.files) > 1 else ""
+    echo(f"{done.out}  {done.bytes:,} bytes{files}")
     echo(f"next: {done.then}")
 
 

@@ -84,7 +84,7 @@ def predict(
 def _say_late(network: Network, found: list[Prediction]) -> None:
     if network.trained_on.input.kind != "events":
         return
-    from bitspike.experiments.input_rule import binning_by
+    from bitspike.experiments.model_input import binning_by
 
     what = "spikes" if network.trained_on.hears_recordings else "events"
     end = binning_by(network.trained_on.input).end_us / 1000

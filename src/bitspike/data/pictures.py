@@ -76,9 +76,8 @@ def _pillow() -> tuple[Any, Any]:
 
 def _channels(image: Any) -> NDArray[np.uint8]:
     if image.mode.startswith(("I", "F")):  # 16 bits or more: Pillow would clip them at 255
-        values = np.asarray(image, dtype=np.float64)
-        most = 65535 if image.mode.startswith("I") else 1
-        return np.rint(np.clip(values / most, 0, 1) * 255).astype(np.uint8)[None]
+        wide = np.asarray(image, dtype=np.float64) / (65535 if image.mode.startswith("I") else 1)
+        return np.rint(np.clip(wide, 0, 1) * 255).astype(np.uint8)[None]
     if "A" in image.mode or "transparency" in image.info:
         image = image.convert("RGBA")
         white = image.copy()

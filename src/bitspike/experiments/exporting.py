@@ -14,7 +14,7 @@ from bitspike.deploy.describe import describe
 from bitspike.deploy.limits import MOST_NOTE
 from bitspike.deploy.model import NetworkModel
 from bitspike.experiments.assembly import outputs_of
-from bitspike.experiments.input_rule import class_names, input_rule, time_unit
+from bitspike.experiments.model_input import class_names, model_input, time_unit
 from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.experiments.schema import Experiment
 from bitspike.nn import SpikingNetwork
@@ -46,7 +46,7 @@ def described_run(path: Path) -> DescribedRun:
     try:
         model = describe(
             net,
-            input=input_rule(spec.data),
+            input=model_input(run, spec),
             class_names=class_names(spec.data, outputs_of(net), texts(summary.get("class_names"))),
             metadata=_metadata(run, spec, summary),
         )

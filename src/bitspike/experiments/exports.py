@@ -10,11 +10,13 @@ from pathlib import Path
 
 from bitspike.deploy.model import NetworkModel
 from bitspike.experiments.exporting import DescribedRun, described_run
+from bitspike.experiments.predicting.trained_on import of_model
 from bitspike.files import explained, require_folder
 from bitspike.text import printable
 
 C_FILES = ("model.h", "runtime.c", "Makefile")  # what an exported folder has, whatever else is in it
-PAGE_MARK = b"bitspike"
+PAGE_MARK = b"\"inputShape\":"  # of the network within the page
+MOST_PAGE = 1 << 20  # bytes that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def _write_packed(found: DescribedRun, out: Path) -> None:
     from bitspike.deploy.packed import write_packed
     from bitspike.deploy.vector import make_vector
 
-    write_packed(found.model, out, make_vector(found.net, found.model))
+    write_packed(found.model, out, make_vector(found.net, found.model))  # PyTorch's answer
 
 
 def _is_packed(path: Path) -> bool:
@@ -118,8 +120,9 @@ def _is_packed(path: Path) -> bool:
 
 def _write_c(found: DescribedRun, out: Path) -> None:
     from bitspike.deploy.c_export import write_c
+    from bitspike.deploy.vector import make_vector
 
-    write_c(found.model, out)
+    write_c(found.model, out, make_vector(found.net, found.model))
 
 
 def _write_page(found: DescribedRun, out: Path) -> None:
@@ -130,13 +133,13 @@ def _write_page(found: DescribedRun, out: Path) -> None:
 
 def _is_page(path: Path) -> bool:
     with path.open("rb") as stream:
-        head = stream.read(4096)
-    return head.lstrip().lower().startswith(b"<!doctype html") and PAGE_MARK in head
+        content = stream.read(MOST_PAGE)
+    return content.lower().startswith(b"<!doctype html") and PAGE_MARK in content
 
 
 def _predict(model: NetworkModel, out: Path) -> str:
     file = {"image": "IMAGE.png", "events": "EVENTS.npz", "values": "SAMPLES.npz"}[model.input.kind]
-    return f"bitspike predict {out} {file}"
+    return f"bitspike predict {out} {'RECORDING.wav' if of_model(model).hears_recordings else file}"
 
 
 EXPORTS = {

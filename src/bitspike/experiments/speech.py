@@ -14,7 +14,7 @@ from bitspike.data.progress import Progress, silent
 from bitspike.data.speech.cochlea import encode_speech
 from bitspike.data.speech.spike_files import UNITS, as_events, read_spikes
 from bitspike.data.speech.wav import read_wav
-from bitspike.experiments.input_rule import binning_by, class_names
+from bitspike.experiments.model_input import binning_by, class_names
 from bitspike.experiments.predicting.event_files import binned, not_heard
 from bitspike.experiments.predicting.files import Given
 from bitspike.experiments.predicting.networks import RunNetwork

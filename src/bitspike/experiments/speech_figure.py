@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bitspike.analysis.speech_figure import HeardSpikes, draw_speech
 from bitspike.analysis.traces import require_matplotlib
-from bitspike.experiments.input_rule import binning_by
+from bitspike.experiments.model_input import binning_by
 from bitspike.experiments.predicting.files import Given
 from bitspike.experiments.predicting.networks import Network
 from bitspike.experiments.predicting.predictions import Prediction

@@ -18,7 +18,7 @@ from bitspike.data.shd import read_shd
 from bitspike.data.speech.cochlea import encode_speech
 from bitspike.data.speech.spike_files import UNITS, as_events
 from bitspike.data.speech.wav import read_wav
-from bitspike.experiments.input_rule import binning_by
+from bitspike.experiments.model_input import binning_by
 from bitspike.experiments.predicting.file_samples import (
     ARRAY_FILES,
     FileSamples,
@@ -57,7 +57,7 @@ def binned(
 ) -> FileSamples:
     """Return events, with the file's own times, as frames; the network's rule says from which time bins count."""
     if trained_on.input.origin == "first":
-        events = replace(events, t=times_from_first(events.t, events.offsets))
+        events = replace(events, t=times_from_first(events.t, events.offsets), origin="first")
     binning = binning_by(trained_on.input)
     shape = binning.shape(events)
     having = f" ({'with' if events.p is not None else 'without'} polarities p)"

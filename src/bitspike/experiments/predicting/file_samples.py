@@ -12,7 +12,7 @@ from bitspike.data.events import Events
 from bitspike.data.progress import Progress, silent
 from bitspike.data.sample_columns import read_columns
 from bitspike.data.samples import Samples
-from bitspike.experiments.input_rule import TimeUnit
+from bitspike.experiments.model_input import TimeUnit
 from bitspike.experiments.predicting.trained_on import TrainedOn
 
 ARRAY_FILES = (".npz", ".h5", ".hdf5", ".hdf")

@@ -64,7 +64,7 @@ class RunNetwork:
         self.device = torch.device(device)
         self.net = load_network(self.run, self.spec, self.device)
         summary = RunFolder(self.run).read_summary() or {}
-        self.trained_on = of_run(self.spec, summary, self.net.input_shape, outputs_of(self.net))
+        self.trained_on = of_run(self.run, self.spec, summary, self.net.input_shape, outputs_of(self.net))
 
     @property
     def neuron_steps(self) -> tuple[int, int]:

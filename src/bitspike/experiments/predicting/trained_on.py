@@ -13,7 +13,7 @@ from bitspike.data.config import DataConfig
 from bitspike.data.speech.spike_files import UNITS
 from bitspike.deploy.model import InputModel, NetworkModel
 from bitspike.experiments.exporting import texts
-from bitspike.experiments.input_rule import TimeUnit, class_names, input_rule, time_unit
+from bitspike.experiments.model_input import TimeUnit, class_names, model_input, time_unit
 from bitspike.experiments.schema import Experiment
 from bitspike.text import printable
 
@@ -47,12 +47,14 @@ class TrainedOn:
         return [known.get(str(label)) for label in labels]
 
 
-def of_run(spec: Experiment, summary: Mapping[str, Any], input_shape: tuple[int, ...], classes: int) -> TrainedOn:
+def of_run(
+    run: Path, spec: Experiment, summary: Mapping[str, Any], input_shape: tuple[int, ...], classes: int
+) -> TrainedOn:
     """Return what a run's network was trained on."""
     names = class_names(spec.data, classes, texts(summary.get("class_names")))
     return TrainedOn(
         called(spec.data),
-        input_rule(spec.data),
+        model_input(run, spec),
         input_shape,
         _different(names),
         _labels(texts(summary.get("file_labels")), classes),
