@@ -27,8 +27,8 @@ def test_a_packed_file_holds_the_network(run, workplace, cli):
     assert (status, err) == (0, "")
     path = workplace / "on-images.safetensors"
     assert out.splitlines() == [
-        f"on-images ({run}): 2Conv3-AP2-18Dense3, 3 classes",
-        "weights  72 of one bit each: 9 bytes",
+        f"on-images ({run}): 4Conv3-AP2-36Dense3, 3 classes",
+        "weights  144 of one bit each: 18 bytes",
         f"on-images.safetensors  {path.stat().st_size:,} bytes",
         "next: bitspike predict on-images.safetensors IMAGE.png",
     ]
@@ -73,8 +73,8 @@ def test_trials_give_the_best_of_them(run, workplace, cli):
             (trial / file).write_bytes((run / file).read_bytes())
     told = json.loads(cli("export", "trials", "--to", "packed", "--json")[1])
     assert Path(told["run"]).parent == Path("trials")
-    assert told["weights"] == 72
-    assert told["weight_bytes"] == 9
+    assert told["weights"] == 144
+    assert told["weight_bytes"] == 18
     assert told["bytes"] == sum(told["files"].values()) == (workplace / told["out"]).stat().st_size
     assert told["metadata"]["experiment"] == "on-images"
 

@@ -25,7 +25,7 @@ def image_run(folder, more=""):
     labels = np.arange(30) % 3 * 2 + 3
     write_npz(folder / "images.npz", **images(labels.tolist(), side=8))
     data = 'file = "images.npz"\nclass_names = ["no", "maybe", "yes"]'
-    return train(folder, "on-images", data, "2Conv3-AP2-18Dense3", f"steps = 5\n{more}")
+    return train(folder, "on-images", data, "4Conv3-AP2-36Dense3", f"steps = 5\n{more}")
 
 
 def event_run(folder, data=EVENTS, notation="2Conv3-8Dense3"):
