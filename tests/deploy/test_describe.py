@@ -250,6 +250,7 @@ REFUSED = [
     case("parametrized", ValueError, dense(parametrized), "describe: layer 1 | Parametrized | BinaryLinear"),
     case("own forward", ValueError, dense(own_forward), "describe: layer 1 | forward pass of its own"),
     case("own neurons", ValueError, dense(neuron=lambda layer: MyLIF(**layer.settings)), "describe: layer 1 | MyLIF"),
+    case("beside layers", ValueError, dense(lambda net: net.add_module("x", nn.Tanh())), "describe: the network | 'x'"),
     case("block", ValueError, dense(put("0", nn.Identity())), "describe: layer 1 | Identity | Block"),
     case("extra module", ValueError, dense(put("1.extra", nn.Identity())), "describe: layer 2 | 'extra'"),
     case("dropout", ValueError, dense(put("0.dropout", nn.Tanh())), "describe: layer 1 | Tanh | Dropout"),

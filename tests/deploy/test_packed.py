@@ -307,6 +307,48 @@ def test_values_that_are_not_allowed(name, number, kind, says):
     refused(forged(vector=tiny_vector(), data=value(name, number, kind)), says)
 
 
+DENSE, CONV = {"kind": "dense"}, {"kind": "conv"}
+BOUNDS = [
+    ([1, 1024, 1024], [CONV | {"outputs": 4, "kernel": 1}] * 2 + [DENSE | {"outputs": 1}], {}, "8388609 neurons"),
+    ([2**22], [DENSE | {"outputs": 2**16}], {}, "274877906944 additions"),
+    ([1, 1024, 1024], [CONV | {"outputs": 8, "kernel": 1}], {}, "product"),
+    ([2**20, 2, 2], [CONV | {"outputs": 1, "kernel": 4, "padding": 3}], {}, "16777216 inputs a neuron"),
+    ([1], [DENSE | {"outputs": 2**16 + 1}], {}, "65537 classes"),
+    ([1], [DENSE | {"outputs": 2**16}], {"steps": 2**16}, "65536 classes in 65536 steps"),
+    (
+        [1, 512, 512],
+        [CONV | {"outputs": 1, "kernel": 1, "pools": [["average", 64, 1], ["average", 128, 1]]}],
+        {},
+        "mean of more than",
+    ),
+    ([8192], [DENSE | {"outputs": 1}], {"input": {"steps": 2**16}}, "more than 268435456 values"),
+]
+
+
+@pytest.mark.parametrize(("shape", "layers", "more", "says"), BOUNDS)
+def test_a_network_beyond_its_bounds(shape, layers, more, says):
+    """Each is refused by its structure alone: there is no array of that size."""
+
+    def change(header, document):
+        document.update({"class_names": [], "input": {}} | {"input_shape": shape, "layers": layers} | more)
+
+    refused(forged(change), says)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("1.theta", "U8"), ("1.theta", "U16"), ("0.delays", "F32")])
+def test_an_array_of_another_type(name, dtype):
+    def change(header, document):
+        header[name]["dtype"], place = dtype, 0
+        for entry in (value for key, value in header.items() if key != "__metadata__"):
+            size = int(np.prod(entry["shape"])) * {"U8": 1, "U16": 2, "F32": 4}[entry["dtype"]]
+            entry["data_offsets"], place = [place, place + size], place + size
+
+    def data(rest, header):
+        return bytes(max(entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"))
+
+    refused(forged(change, data=data), f"{name.partition('.')[2]} must not be {dtype}")
+
+
 def test_an_unknown_array():
     longer = forged(adding("1.scale", "1.theta"), data=lambda rest, _: rest + rest[:4])
     refused(longer, "layer 2: scale")
