@@ -129,7 +129,7 @@ def _ordered_rows(x: Tensor, signs: Tensor) -> Tensor:
     columns = signs.T.contiguous()
     parts = []
     for rows in x.split(max(1, _IN_CACHE // len(signs))):
-        total = torch.zeros(len(rows), len(signs), dtype=torch.float64)
+        total = rows.new_zeros(len(rows), len(signs))
         for term, sign in zip(rows.T.contiguous()[:, :, None], columns, strict=True):
             total.addcmul_(term, sign)  # a product with -1 or +1 is exact, so only the sum is rounded
         parts.append(total)
