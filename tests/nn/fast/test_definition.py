@@ -1,6 +1,7 @@
 """A layer at test time: its current is what `ops.current` says; a layer that is not known runs by its modules."""
 
 import copy
+import os
 
 import pytest
 import torch
@@ -10,10 +11,12 @@ from torch import nn
 
 from bitspike import LIF, BinaryConv2d, BinaryLinear, RecurrentLIF, lif
 from bitspike.nn import Block, SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
-from bitspike.nn.fast.definition import synapse_form, undefined
+from bitspike.nn.fast.definition import evaluated_current, synapse_form, undefined
 from bitspike.nn.norm import fold_norm
 from bitspike.nn.synapses import per_step
 from bitspike.ops.current import reference
+
+NO_C = os.environ.get("BITSPIKE_NO_C") == "1"
 
 
 @st.composite
@@ -60,6 +63,44 @@ def test_any_convolution_is_what_the_definition_says(case):
     for backend in ("auto", "torch"):
         block.lif.backend = backend
         assert torch.equal(block(x).membrane, found.membrane)
+
+
+POOLS = {
+    "one": [nn.AvgPool2d(3)],
+    "averages": [nn.AvgPool2d(2), nn.AvgPool2d(3)],
+    "averages that round": [nn.AvgPool2d(3), nn.AvgPool2d(2)],
+    "overlapping": [nn.AvgPool2d(3, 1), nn.AvgPool2d(2, 1)],
+    "largest first": [nn.MaxPool2d(2), nn.AvgPool2d(3)],
+    "largest last": [nn.AvgPool2d(3), nn.MaxPool2d(2)],
+    "all": [nn.AvgPool2d(3, 2), nn.MaxPool2d(2, 1), nn.AvgPool2d(2)],
+}
+
+
+@pytest.mark.parametrize("pools", POOLS)
+@pytest.mark.parametrize("largest", [1, 9])
+@pytest.mark.parametrize("learning", [False, True])
+def test_any_pools_behind_a_convolution_on_spikes(pools, largest, learning):
+    torch.manual_seed(0)
+    x = torch.randint(0, largest + 1, (3, 2, 2, 17, 17)).float()
+    norm = StepBatchNorm2d(3)
+    norm.running_mean.normal_()
+    block = Block(BinaryConv2d(2, 3, 3, bias=True), LIF(0.9, 1.0), pools=copy.deepcopy(POOLS[pools]), norm=norm).eval()
+    synapse, form = block.synapse, synapse_form(block)
+    with torch.set_grad_enabled(learning):
+        rest = (synapse.bias, fold_norm(norm))
+        wanted = per_step(lambda rows: reference.current(rows, synapse.signs(), form, *rest), x)
+        found = [evaluated_current(block, x, native=native) for native in ((False,) if NO_C else (False, True))]
+    for ours in found:
+        assert torch.equal(ours, wanted)
+    if learning:
+        gradients = [torch.autograd.grad(c.square().sum(), synapse.weight)[0] for c in (wanted, *found)]
+        for ours in gradients[1:]:
+            assert (ours - gradients[0]).abs().max() <= 1e-5 * gradients[0].abs().max()
+
+
+def test_training_mode_alone_is_enough_for_the_modules():
+    block = Block(BinaryLinear(6, 4), LIF(0.9, 1.0))
+    assert undefined(block, torch.rand(2, 6)) == "is in training mode"
 
 
 def hooked(block):

@@ -87,7 +87,7 @@ def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
     if signs.dim() == 2:
         return F.linear(x, signs)
     first = form.pools[0] if form.pools else None
-    if first is None or first.kind == "max" or first.stride != first.size or form.stride != (1, 1):
+    if first is None or first.kind == "max" or form.stride != (1, 1):
         return pooled(F.conv2d(x, signs, None, form.stride, form.padding), form)
     total = F.conv2d(x, fold_pool(signs, first.size), None, first.stride, form.padding)
     return pooled(total, form._replace(pools=form.pools[1:]))
