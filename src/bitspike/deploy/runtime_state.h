@@ -20,6 +20,7 @@ enum { DIGITS = 8, LIST = 255 /* rows that counters of so many digits can count 
 typedef struct {
     uint32_t steps; /* since the reset */
     uint32_t shown; /* whether an image is */
+    uint32_t used;  /* planes of `pending` that may hold something */
 } Head;
 
 /* What all layers share. */

@@ -60,6 +60,20 @@ void bs_widen(const bs_layer *layer, uint32_t *wide)
     }
 }
 
+/* What dense_counts gives, from a row of inputs for each neuron. */
+static int32_t shared_counts(const Kernels *k, const bs_layer *layer, Planes in, int32_t *counts)
+{
+    int32_t total = 0;
+    if (!in.planes)
+        memset(counts, 0, layer->channels * sizeof *counts);
+    for (uint32_t p = 0; p < in.planes; p++) {
+        const int32_t times = (int32_t)1 << p;
+        total += times * (int32_t)k->count_shared(layer->wide, in.words, layer->channels, in.bits + (size_t)p * in.words,
+                                                  times, p == 0, counts);
+    }
+    return total;
+}
+
 /* Rows of a convolution that one row of sums is made of: those of a first average pool's window. */
 static bs_pool first_pool(const bs_layer *layer)
 {
@@ -115,8 +129,7 @@ static void gather_row(Counter *c, const Wide *w, uint32_t y, uint32_t ky)
     uint32_t from = w->starts[y], many = w->starts[y + 1] - from;
     while (many) {
         const uint32_t room = LIST - c->n, now = many < room ? many : room;
-        for (uint32_t i = 0; i < now; i++)
-            c->list[c->n + i] = w->events[from + i] + base;
+        c->kernels->move_list(w->events + from, now, base, c->list + c->n);
         c->n += now;
         from += now;
         many -= now;
@@ -145,6 +158,12 @@ static void count_row(Counter *c, const Wide *w, uint32_t row, int32_t times, in
         flush(c);
 }
 
+static void add_ints(const int32_t *restrict from, size_t n, int32_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
 /* 2 * counts - what fired: a row of sums, its columns pooled. */
 static void finish_row(const Kernels *k, const Wide *w, uint32_t row)
 {
@@ -152,8 +171,7 @@ static void finish_row(const Kernels *k, const Wide *w, uint32_t row)
     int32_t *sums = w->sums + row * w->stride;
     memset(w->reached, 0, layer->in_columns * sizeof *w->reached);
     FOR_EACH_ROW(w, row, y, ky)
-    for (uint32_t x = 0; x < layer->in_columns; x++)
-        w->reached[x] += w->pixels[(uint32_t)y * layer->in_columns + x];
+    add_ints(w->pixels + (size_t)y * layer->in_columns, layer->in_columns, w->reached);
     for (uint32_t column = 0; column < w->columns; column++) {
         const uint32_t first = column * w->pool.stride;
         int32_t total = 0;
@@ -197,6 +215,8 @@ static void wide_current(const Kernels *k, const bs_layer *layer, Planes in, con
     Wide w = wide_of(layer, s);
     Counter c;
     begin(&c, k, layer->wide, conv_places(layer->in_columns, layer) * layer->channels, w.sums);
+    if (!in.planes)
+        in.planes = 1; /* of zeros: nothing fired, and nothing is left in `pending` */
     for (uint32_t p = 0; p < in.planes; p++) {
         list_events(k, &w, in.bits + (size_t)p * in.words, (int32_t)1 << p, p == 0);
         for (uint32_t row = 0; row < w.rows; row++)
