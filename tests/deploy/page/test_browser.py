@@ -22,14 +22,16 @@ EVENTS = InputModel("events", bin_us=1000, steps=12)
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The pages of an image network with glances, and of a network on events with delays and a leaky readout."""
+    """Pages of networks: on images with glances, on a camera, and on channels with delays and a leaky readout."""
     folder = tmp_path_factory.mktemp("pages")
     generator = torch.Generator().manual_seed(0)
     images = bitspike.build(
         "4Conv5-AP2-576Dense10", (1, 28, 28), theta=1.5, glances=5, steps=STEPS, generator=generator
     )
     sounds = bitspike.build("20-30-4", beta=0.9, theta=0.5, delays=3, readout="membrane", generator=generator)
+    camera = bitspike.build("4Conv3s2-196Dense5", (2, 16, 16), theta=1.5, generator=generator)
     models = {
+        "camera": describe(camera, input=EVENTS),
         "images": describe(
             images, input=InputModel("image"), metadata={"accuracy": "0.5", "command": "bitspike train"}
         ),
@@ -113,12 +115,23 @@ def png(pixels: np.ndarray) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(("name", "steps"), [("images", 10), ("sounds", None)])
+@pytest.mark.parametrize(("name", "steps"), [("images", 10), ("camera", 8), ("sounds", None)])
 def test_the_page_checks_itself_and_asks_for_nothing(tab, pages, name, steps):
     model = opened(tab, pages, name)
     steps = steps or 8 + sum(int(layer.delays.max()) for layer in model.layers)
     assert text(tab, "#check").startswith(f"✓ checked: {steps} of {steps} steps equal")
     assert tab.problems() == []
+
+
+def test_a_browser_without_workers_runs_the_network_in_the_page(tab, pages):
+    script = tab.send("Page.addScriptToEvaluateOnNewDocument", source="delete window.Worker")["identifier"]
+    try:
+        model = opened(tab, pages, "images")
+        assert text(tab, "#check").startswith("✓")
+        assert bars(tab) == answer_of(model, seen(tab))
+        assert tab.problems() == []
+    finally:
+        tab.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
 
 
 def test_a_page_whose_weights_were_changed_says_so(tab, pages, tmp_path):
@@ -218,7 +231,7 @@ def test_events_are_read_painted_and_answered(tab, pages, tmp_path):
     assert int(text(tab, "#events-text").split()[0]) >= 10
 
 
-@pytest.mark.parametrize("name", ["images", "sounds"])
+@pytest.mark.parametrize("name", ["images", "sounds", "camera"])
 @pytest.mark.parametrize("width", [360, 800, 1400])
 def test_nothing_is_wider_than_the_window(tab, pages, name, width):
     opened(tab, pages, name, width)

@@ -70,6 +70,11 @@ def test_classes_without_names_have_numbers(tmp_path):
     assert network_of(written(small(), tmp_path))["classes"] == ["0", "1", "2"]
 
 
+def test_each_output_has_one_name(tmp_path):
+    with pytest.raises(ValueError, match="class_names must be 3, one for each output, but are 2"):
+        page.write_page(small(class_names=("a", "b")), tmp_path / "page.html")
+
+
 def test_a_network_too_large_is_refused_and_nothing_is_written(tmp_path):
     model = describe(bitspike.build("700-3000-20"))
     with pytest.raises(ValueError, match=r"would have .* bytes, but at most 300,000 .*2,160,000 weights.*packed"):

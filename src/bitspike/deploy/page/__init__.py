@@ -6,7 +6,8 @@
 - `page.html`, `page.css`: what is on the page, and how it looks.
 - `layer.js`, `run.js`: inference in JavaScript, the twin of the definition; no page needed.
 - `runner.js`: runs it in a worker, so that the page never freezes.
-- `glyphs.js`, `frame.js`, `image_input.js`, `sequence_input.js`: where inputs come from.
+- `image_input.js` with `frame.js` and `glyphs.js`: drawings, pictures and samples as pixels.
+- `sequence_input.js` with `events_file.js` and `patterns.js`: painted events, files and patterns.
 - `maps.js`, `rasters.js`, `answer.js`, `playback.js`, `page.js`: what is seen of a run.
 """
 

@@ -30,8 +30,10 @@ class AnswerView {
     const values = this.membrane ? result.membrane : result.spikes.at(-1);
     for (let i = 0; i < result.steps * classes; i++) sums[i + classes] = sums[i] + values[i];
     this.sums = sums;
-    this.most = Math.max(1e-9, ...this.scoresAt(result.steps), ...(this.membrane ? this._extremes() : []));
-    this.least = this.membrane ? Math.min(0, ...this._extremes()) : 0;
+    [this.least, this.most] = [0, 1e-9]; // of all steps, so that bars keep their scale
+    for (let t = 1; t <= result.steps; t++) {
+      for (const score of this.scoresAt(t)) [this.least, this.most] = [Math.min(this.least, score), Math.max(this.most, score)];
+    }
   }
 
   /* One number for each class after `t` steps: spikes, or (1 - beta) * mean membrane. */
@@ -41,12 +43,6 @@ class AnswerView {
       const sum = this.sums[t * classes + k];
       return this.membrane ? (t ? fl(fl(sum / t) * this.result.rest[k]) : 0) : sum;
     });
-  }
-
-  _extremes() {
-    this.extremes = [];
-    for (let t = 1; t <= this.result.steps; t++) this.extremes.push(...this.scoresAt(t));
-    return this.extremes;
   }
 
   /* The class that leads after `t` steps, the first of equals; -1 while there is none. */
@@ -65,6 +61,7 @@ class AnswerView {
       value.textContent = this.membrane ? signed(scores[k]) : scores[k];
       row.classList.toggle("leads", k === leader);
     });
+    byId("now").textContent = leader < 0 ? "" : this.network.classes[leader];
     const said = this._words(t, leader, scores);
     if (final || t === 0) byId("verdict").setAttribute("aria-live", "polite");
     else byId("verdict").setAttribute("aria-live", "off"); // a word for every step would be too many

@@ -39,6 +39,10 @@ def write_page(model: NetworkModel, path: Path, *, title: str | None = None) -> 
     of all layers step by step. When it opens, the page runs a test vector and compares every spike with the NumPy
     definition's.
     """
+    if model.class_names and len(model.class_names) != model.classes:
+        raise ValueError(
+            f"write_page: class_names must be {model.classes}, one for each output, but are {len(model.class_names)}"
+        )
     title = title or model.metadata.get("experiment") or model.notation
     page = _page(model, title)
     size = len(page.encode())

@@ -15,7 +15,7 @@ class MapView {
     new ResizeObserver(() => this.layout() && this.again?.()).observe(canvas.parentElement);
   }
 
-  /* Choose the number of maps in a row that makes cells largest, full rows first; return whether the size changed. */
+  /* Choose how many maps are in a row: large cells, full rows, all of the width; return whether the size changed. */
   layout() {
     const ratio = devicePixelRatio || 1, style = getComputedStyle(this.canvas.parentElement);
     const inner = this.canvas.parentElement.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
@@ -27,8 +27,9 @@ class MapView {
       const down = Math.ceil(this.maps / across), gap = Math.round((this.rows * this.columns === 1 ? 3 : 5) * ratio);
       const fits = (room, count, size) => Math.floor((room - (count - 1) * gap) / (count * size));
       const cell = Math.min(fits(width, across, this.columns), fits(tallest, down, this.rows), 30 * ratio);
-      const worth = cell * (this.maps % across ? 0.6 : 1);
-      if (worth >= best) Object.assign(this, { cell, across, gap }); // of equals the widest
+      const wide = across * this.columns * cell + (across - 1) * (gap + 8 * ratio);
+      const worth = cell * (this.maps % across ? 0.6 : 1) * Math.min(1, wide / width); // rather wide than tall
+      if (worth >= best) Object.assign(this, { cell, across, gap });
       best = Math.max(best, worth);
     }
     if (!best) Object.assign(this, { cell: 1, gap: 1, across: Math.max(1, Math.floor(width / (this.columns + 1))) });

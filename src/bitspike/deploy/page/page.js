@@ -8,7 +8,7 @@ const network = JSON.parse(byId("network").textContent);
 /* What a layer is, in words: [its neurons, what comes before them]. */
 function describe(layer) {
   const [channels, rows, columns] = layer.output;
-  const neurons = rows * columns > 1 ? `${channels} maps of ${rows} × ${columns} neurons` : `${formatted(channels)} neurons`;
+  const neurons = rows * columns > 1 ? `${channels} maps of ${rows} × ${columns} neurons` : channels === 1 ? "1 neuron" : `${formatted(channels)} neurons`;
   const parts = [layer.kind === "conv" ? `convolution ${layer.kernel} × ${layer.kernel}` : `${formatted(product(layer.input))} inputs each`];
   for (const { kind, size } of layer.pools) parts.push(`${kind} pool ${size} × ${size}`);
   if (layer.scale) parts.push("batch norm");

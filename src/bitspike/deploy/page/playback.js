@@ -62,6 +62,5 @@ class Playback {
 
   _button() {
     byId("play").textContent = this.playing ? "Pause" : "Play";
-    byId("play").setAttribute("aria-pressed", String(this.playing));
   }
 }

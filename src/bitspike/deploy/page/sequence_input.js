@@ -12,14 +12,16 @@ class SequenceInput {
     this.canvas = byId("events");
     this.values = new Float32Array(this.steps * this.channels);
     byId("sequence-input").hidden = false;
+    const { binUs, downsample } = network.input, last = this.channels * downsample - 1;
     byId("sequence-hint").textContent = this.camera
       ? "Take a pattern, or drop a CSV of events: t,x,y,p."
-      : `Paint events, take a pattern, or drop a CSV of events: t,channel. ${this.channels} channels, ${this.steps} steps.`;
-    const { binUs } = network.input;
+      : `Paint events, take a pattern, or drop a CSV of events: t,channel, with channels 0 to ${last}.`;
     byId("events-from").textContent = "0";
     byId("events-to").textContent = binUs ? `${formatted((this.steps * binUs) / 1000)} ms` : `${this.steps} steps`;
     byId("rubber-label").hidden = this.camera;
+    byId("unit-label").hidden = !binUs; // without bins, time is in steps
     this.canvas.className = this.camera ? "map" : "";
+    this.canvas.parentElement.querySelector("figcaption").hidden = this.camera;
     if (this.camera) this.map = new MapView(this.canvas, { output: network.inputShape });
     else [this.canvas.width, this.canvas.height] = [this.steps, this.channels];
     this._listen();
@@ -118,7 +120,7 @@ class SequenceInput {
   async open(file) {
     this.file = file;
     try {
-      const { values, counted, lost } = readEvents(await file.text(), this.network, Number(byId("unit").value));
+      const { values, counted, lost } = readEvents(await file.text(), this.network, this.network.input.binUs ? Number(byId("unit").value) : 1);
       this.set(values, `${file.name}: ${formatted(counted)} events${lost ? `, ${formatted(lost)} left out: before, after or beside the input` : ""}`);
     } catch (error) {
       byId("events-text").textContent = `${file.name}: ${error.message}`;
