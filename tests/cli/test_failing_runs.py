@@ -70,7 +70,7 @@ def test_one_class_is_told(here, cli):
     (said,) = [line for line in err.splitlines() if line.startswith("warning: ")]
     assert said == (
         "warning: all 36 training samples of train.npz are of one class, label 0: accuracy says nothing; "
-        "look at the file's labels"
+        "look at the labels"
     )
     assert summary_of("runs/mine")["warnings"] == [said.removeprefix("warning: ")]
     assert "warning" not in cli("train", "mine.toml", "--epochs", 2, "--resume", *NO_BOARD)[2]  # it was told

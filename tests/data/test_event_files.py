@@ -589,3 +589,15 @@ def test_arrays_are_listed_with_what_their_headers_say(write):
 def test_a_missing_file_is_the_systems_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         kind_of(tmp_path / "none.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.csv", b"t,x,label\n", r"begins with b't,x,labe'; .* \(docs: how-to, write an event file from CSV\)$"),
+        ("a.npz", b"", "must be an npz or HDF5 file, but is empty; numpy.savez writes an npz file$"),
+    ],
+)
+def test_files_of_another_format_say_what_to_write(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    refused(kind_of, tmp_path / name, says)

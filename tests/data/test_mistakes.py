@@ -435,7 +435,7 @@ def test_a_split_of_one_class():
     cause, where, line = only(binned(labels=two), binned(seed=1, labels=one + 1), class_names=("tap", "slide"))
     assert (cause, where) == ("one class", "test")
     assert line == (
-        "all 40 test samples of Made are of one class, label slide: accuracy says nothing; look at the file's labels"
+        "all 40 test samples of Made are of one class, label slide: accuracy says nothing; look at the labels"
     )
     causes = found(binned(labels=one), binned(seed=1, labels=two))
     assert [(each.cause, each.where) for each in causes] == [("one class", "train")]

@@ -406,3 +406,19 @@ def test_a_wrong_dataset_is_one_line(arguments, says):
     with pytest.raises((ValueError, TypeError), match=says) as caught:
         dataset_from_torch(row_of_units(9_000), **arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_a_unit_that_is_too_small_is_told_as_of_a_file():
+    events = np.zeros(120, [("t", "f8"), ("x", "i2")])
+    events["t"] = np.linspace(0, 0.4, 120)  # seconds
+    pairs = [(events, row % 2) for row in range(4)]
+    with pytest.raises(
+        ValueError, match=r"^from_torch: 120 different times in t are only 1 in .*: time_unit is too small"
+    ):
+        from_torch(pairs)
+    assert from_torch(pairs, time_unit="s").steps == 101
+
+
+def test_events_without_names_of_columns_are_told():
+    with pytest.raises(ValueError, match=r"goes over 0\.\.900; events are structured arrays with the fields t and x"):
+        from_torch([(np.array([[0, 3], [900, 1]]), 0)])

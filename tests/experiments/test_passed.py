@@ -398,3 +398,26 @@ def test_a_wrong_call_is_one_line(tmp_path, data, tables, says):
         bitspike.train_on(data, tmp_path / "run", device="cpu", say=None, **tables)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        ("cuda", "device='cuda': PyTorch sees no GPU here; use device='cpu', or install a CUDA build of torch"),
+        ("gpu", "device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is 'gpu'"),
+    ],
+)
+def test_a_wrong_device_is_told_as_an_argument(device, says, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    data = passed()
+    with pytest.raises(ValueError, match=r"^train_on: ") as caught:
+        bitspike.train_on(data, tmp_path / "run", device=device, say=None, **SMALL)
+    assert str(caught.value) == f"train_on: {says}"
+    with pytest.raises(ValueError, match=r"^evaluate_on: ") as caught:
+        bitspike.evaluate_on(data, tmp_path / "run", device=device)
+    assert str(caught.value) == f"evaluate_on: {says}"
+
+
+def test_a_file_is_not_a_dataset(tmp_path):
+    with pytest.raises(TypeError, match=r"^train_on: .* but are a str; bitspike\.data\.load\(FILE\) reads one$"):
+        bitspike.train_on("mine.toml", tmp_path / "run")

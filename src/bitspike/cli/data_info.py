@@ -47,11 +47,13 @@ def info(
     from bitspike.data.group_notes import group_notes
     from bitspike.data.mistakes import findings
     from bitspike.data.profiles import profile
+    from bitspike.data.time_notes import time_notes
     from bitspike.experiments.beside import require_classes
 
     if out is not None:
         require_picture(out)
     config = _config(name, set_ or [])
+    bins_are_found = config.bin_ms is None
     spec = _experiment(Path(name), set_ or []) if is_toml(name) else None
     config = config if spec is None else spec.data
     if baselines:
@@ -68,6 +70,7 @@ def info(
         found = [finding for finding in found if finding.cause != "shared groups"]
     chooses = training.choose == "best"
     notes = [] if config.file is None else group_notes(shown, from_file=data.valid is not None, chooses=chooses)
+    notes += time_notes(shown) if config.file is not None and bins_are_found else []
     if out is not None:
         _draw(data, splits, shown, out)
     beside = _baselines(splits) if baselines else None

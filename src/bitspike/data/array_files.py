@@ -29,6 +29,7 @@ DEFLATE_BEST = 1032  # times what is packed; deflate cannot do better
 MOST_MEMBERS = 4096
 MOST_HEADER = 10_000  # characters, as numpy has it
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+TEXT_FILES = (".csv", ".tsv", ".txt", ".dat")
 # The errors that zipfile, numpy and h5py raise for damaged files.
 DAMAGE = (
     OSError,
@@ -80,7 +81,10 @@ def open_arrays(source: Path | BinaryIO, limit: int = LIMIT, name: str | None = 
             file, arrays_of = zipfile.ZipFile(source), _npz_arrays
         else:
             held = f"begins with {magic!r}" if magic else "is empty"
-            raise Refused(f"must be an npz or HDF5 file, but {held}; numpy.savez writes an npz file")
+            remedy = "numpy.savez writes an npz file"
+            if Path(where).suffix.lower() in TEXT_FILES:
+                remedy += " (docs: how-to, write an event file from CSV)"
+            raise Refused(f"must be an npz or HDF5 file, but {held}; {remedy}")
     with file:
         yield arrays_of(where, file, limit)
 

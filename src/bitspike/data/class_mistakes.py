@@ -35,7 +35,7 @@ def one_class_finding(split: str, by_class: Sequence[int], title: str, class_nam
         split,
         f"all {by_class[there[0]]:,} {split_words(split)} samples of {title} are of one class, label "
         f"{class_names[there[0]]}: accuracy says nothing",
-        "look at the file's labels",
+        "look at the labels",
     )
 
 

@@ -37,10 +37,12 @@ def microseconds(where: Path | str, name: str, t: NDArray[Any], scale: int) -> N
     return np.asarray(t.astype(np.int64) * scale)
 
 
-def require_different_times(where: Path | str, name: str, t: NDArray[Any], scale: int) -> None:
+def require_different_times(
+    where: Path | str, name: str, t: NDArray[Any], scale: int, *, option: str = "data.time_unit"
+) -> None:
     """Raise if times are equal that should differ: by too small a unit, or as numbers with too few digits.
 
-    The times `t [E]` are those of a file, in units of `scale` microseconds.
+    The times `t [E]` are in units of `scale` microseconds; a person gives the unit as `option`.
     """
     if t.dtype.kind != "f" or not len(t):
         return
@@ -56,7 +58,7 @@ def require_different_times(where: Path | str, name: str, t: NDArray[Any], scale
     if before >= LEAST_TIMES and after < KEPT_TIMES * before:
         raise ValueError(
             f"{where}: {before:,} different times in {name} are only {after:,} in whole microseconds: "
-            "data.time_unit is too small a unit; try 's' or 'ms'"
+            f"{option} is too small a unit; try 's' or 'ms'"
         )
 
 

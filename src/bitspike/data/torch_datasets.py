@@ -15,6 +15,7 @@ from bitspike.data.event_times import MICROSECONDS, times_from_first
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Frames
 from bitspike.data.splits import split_rows
+from bitspike.data.tonic_datasets import names_in, recordings_of, refuse_images, tonic_size
 from bitspike.data.torch_options import (
     clip_option,
     held_out_options,
@@ -26,7 +27,7 @@ from bitspike.data.torch_options import (
     truth_option,
     whole_number,
 )
-from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs, tonic_size
+from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs
 
 
 def from_torch(
@@ -101,6 +102,7 @@ def from_torch(
     }
     if wrong := [name for name, is_given in given.items() if is_given]:
         raise ValueError(f"from_torch: {wrong[0]} is for events, but these samples are frames; leave it out")
+    refuse_images(pairs[0][0], tonic_size(dataset))
     return joined_frames([values for values, _ in pairs], labels, of_sample, steps)
 
 
@@ -120,7 +122,8 @@ def dataset_from_torch(
 
     Without `test`, `test_share` of the training samples (default 0.2) is held out, of each class, drawn with
     `split_seed` (default 0); or whole `groups` of them, if those are given. `valid` are samples to choose the best
-    epoch by; without them, training holds some out. The data set's `classes`, as tonic and torchvision have them, give
+    epoch by; without them, training holds some out. Slices of tonic's SlicedDataset are grouped by their recording, so
+    that no split divides one. The data set's `classes`, as tonic and torchvision have them, give
     the names of classes where `class_names` does not. Labels that are not the places of their names become 0, 1, 2 and
     so on, in their order, as those of a file do.
 
@@ -135,6 +138,7 @@ def dataset_from_torch(
     require_name(name)
     require_class_names(class_names)
     share, seed = held_out_options(test, test_share, split_seed)
+    groups = recordings_of(train) if groups is None else groups
     first = from_torch(train, groups=groups, **options)
     options = {**options, "steps": first.steps}
     if first.tally is not None:
@@ -179,7 +183,7 @@ def dataset_from_torch(
 
 def _origin(dataset: Any) -> Any:
     """Return the data set that a Subset, or a Subset of one, is of."""
-    while hasattr(dataset, "dataset"):
+    while getattr(dataset, "dataset", None) is not None:
         dataset = dataset.dataset
     return dataset
 
@@ -193,7 +197,7 @@ def _classes(dataset: Any, given: Sequence[str] | None, known: Tensor) -> tuple[
                 f"dataset_from_torch: class_names must be {count}, one for each label, but are {len(given)}"
             )
         return tuple(given), len(given) <= largest
-    own = getattr(dataset, "classes", None)
-    if isinstance(own, (list, tuple)) and len(own) > largest and all(isinstance(each, str) for each in own):
-        return tuple(own), False
+    own = names_in(getattr(dataset, "classes", None))
+    if len(own) > largest:
+        return own, False
     return tuple(map(str, known.tolist())), count <= largest

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bitspike.data.array_checks import whole
 from bitspike.data.binning import MOST_COUNT
-from bitspike.data.event_times import microseconds
+from bitspike.data.event_times import microseconds, require_different_times
 from bitspike.data.events import Events
 from bitspike.data.progress import Progress
 from bitspike.data.samples import Frames, frames
@@ -65,16 +65,6 @@ def is_events(values: object) -> bool:
     return getattr(getattr(values, "dtype", None), "names", None) is not None
 
 
-def tonic_size(dataset: Any) -> tuple[int, int, int] | None:
-    """Return tonic's (width, height, polarities) of a data set, or of the one that a Subset is of; None if unknown."""
-    while not hasattr(dataset, "sensor_size") and hasattr(dataset, "dataset"):
-        dataset = dataset.dataset
-    size = getattr(dataset, "sensor_size", None)
-    if not isinstance(size, (tuple, list)) or len(size) != 3 or not all(isinstance(each, int) for each in size):
-        return None
-    return size[0], size[1], size[2]
-
-
 def joined_events(
     parts: Sequence[Any],
     labels: Tensor,
@@ -99,6 +89,7 @@ def joined_events(
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     checked = [_columns(part, names, scale, row) for row, part in enumerate(parts)]
     columns = {name: np.concatenate([each[name] for each in checked]) for name in checked[0]}
+    require_different_times("from_torch", "t", np.concatenate([part["t"] for part in parts]), scale, option="time_unit")
     if sensor is None and size is not None:
         sensor = (size[1], size[0]) if "y" in names else (size[0],)
     sensor = sensor_size("from_torch", columns, offsets, sensor, option="sensor")
@@ -162,8 +153,12 @@ def _whole(values: Any, row: int) -> Tensor:
         )
     if counts.min() < 0 or counts.max() > MOST_COUNT:
         low, high = counts.min().item(), counts.max().item()
+        remedy = ""
+        if counts.ndim == 2 and counts.shape[1] in (2, 3, 4):
+            remedy = "; events are structured arrays with the fields t and x, perhaps y and p"
         raise ValueError(
             f"from_torch: frames must be whole numbers 0 to {MOST_COUNT}, but sample {row} goes over {low:g}..{high:g}"
+            f"{remedy}"
         )
     return counts.to(torch.uint8)
 

@@ -48,13 +48,19 @@ class RunOptions:
         return "choose another --out" if self.dataset is None else "choose another folder"
 
 
-def pick_device(name: str) -> torch.device:
+def pick_device(name: str, *, where: str = "") -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
-    Each process of torchrun gets its own GPU.
+    Each process of torchrun gets its own GPU. Errors speak of the option `--device`, or of the argument of the function
+    `where`.
     """
+
+    def option(value: str) -> str:
+        return f"device={value!r}" if where else f"--device {value}"
+
+    place = f"{where}: " if where else ""
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,3})?", name):
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
+        raise ValueError(f"{place}device must be auto, cpu, cuda or cuda:N, such as cuda:0, but is {name!r}")
     kind, colon, index = name.partition(":")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if kind == "auto":
@@ -63,13 +69,15 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cpu")
     if not gpus:
         raise ValueError(
-            f"--device {name}: PyTorch sees no GPU here; use --device cpu, or install a CUDA build of torch"
+            f"{place}{option(name)}: PyTorch sees no GPU here; use {option('cpu')}, or install a CUDA build of torch"
         )
     if colon and "LOCAL_RANK" in os.environ:
-        raise ValueError(f"--device {name}: under torchrun each process takes a GPU of its own; use --device cuda")
+        raise ValueError(
+            f"{place}{option(name)}: under torchrun each process takes a GPU of its own; use {option('cuda')}"
+        )
     if colon and int(index) >= gpus:
         seen = "only cuda:0" if gpus == 1 else f"cuda:0 to cuda:{gpus - 1}"
-        raise ValueError(f"--device {name}: PyTorch sees {seen} here; use --device cuda, or one of these")
+        raise ValueError(f"{place}{option(name)}: PyTorch sees {seen} here; use {option('cuda')}, or one of these")
     device = torch.device("cuda", int(index if colon else os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     return device

@@ -82,7 +82,7 @@ def train_on(
     given = {name: dict(held) if isinstance(held, Mapping) else held for name, held in tables.items() if held}
     spec = experiment_on(dataset, {**given, "seed": seed}, "train_on")
     options = RunOptions(
-        device=pick_device(str(device)),
+        device=pick_device(str(device), where="train_on"),
         resume=resume,
         command="bitspike.train_on",
         dataset=dataset,
@@ -126,9 +126,8 @@ def evaluate_on(
         (True, [])
     """
     require_sound(dataset, "evaluate_on")
-    return evaluate_run(
-        Path(run), split, RunOptions(device=pick_device(str(device)), dataset=dataset), baselines=baselines
-    )
+    options = RunOptions(device=pick_device(str(device), where="evaluate_on"), dataset=dataset)
+    return evaluate_run(Path(run), split, options, baselines=baselines)
 
 
 def _require_arguments(out: Any, seed: Any, trials: Any) -> None:

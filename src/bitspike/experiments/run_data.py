@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from bitspike.data.datasets import open_dataset
 from bitspike.data.fingerprint import fingerprint
@@ -24,7 +25,10 @@ def dataset_of(spec: Experiment, options: RunOptions) -> Dataset:
         return open_dataset(spec.data, root=options.data_root, progress=options.progress, seed=spec.seed)
     if spec.data.passed is None:
         named = spec.data.name or spec.data.file
-        raise ValueError(f"data: the experiment names its samples, {named}, so that none can be passed from Python")
+        raise ValueError(
+            f"data: the experiment names its samples, {named}, so that none can be passed from Python; `bitspike "
+            "evaluate RUN` reads them"
+        )
     require_sound(passed, "data")
     return replace(
         passed,
@@ -37,9 +41,13 @@ def dataset_of(spec: Experiment, options: RunOptions) -> Dataset:
 def require_sound(dataset: Dataset, where: str) -> None:
     """Raise unless all splits of a dataset have samples of one kind and shape, and labels of its classes."""
     if not isinstance(dataset, Dataset):
+        remedy = (
+            "bitspike.data.load(FILE) reads one"
+            if isinstance(dataset, (str, Path))
+            else "bitspike.data.dataset_from_torch(train, test) makes one of PyTorch's datasets"
+        )
         raise TypeError(
-            f"{where}: the samples must be a bitspike.data.Dataset, but are a {type(dataset).__name__}; "
-            "bitspike.data.dataset_from_torch(train, test) makes one of PyTorch's datasets"
+            f"{where}: the samples must be a bitspike.data.Dataset, but are a {type(dataset).__name__}; {remedy}"
         )
     first = dataset.train
     for split, samples in _parts(dataset).items():
