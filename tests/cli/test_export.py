@@ -51,7 +51,10 @@ def test_c_builds_and_passes_its_check(run, workplace, cli):
     status, out, err = cli("export", run, "--to", "c")
     assert (status, err) == (0, "")
     assert out.splitlines()[-1] == "next: make -C on-images-c check"
-    assert cli("export", run, "--to", "c")[0] == 0  # over the earlier one
+    first = json.loads(cli("export", run, "--to", "c", "--json")[1])["files"]
+    (workplace / "on-images-c" / "notes.txt").write_text("mine")
+    assert json.loads(cli("export", run, "--to", "c", "--json")[1])["files"] == first  # over the earlier one
+    assert (workplace / "on-images-c" / "notes.txt").read_text() == "mine"
     done = subprocess.run(["make", "-s", "-C", "on-images-c", "check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "ok" in done.stdout

@@ -14,9 +14,9 @@ from bitspike.experiments.predicting.trained_on import of_model
 from bitspike.files import explained, require_folder
 from bitspike.text import printable
 
-C_FILES = ("model.h", "runtime.c", "Makefile")  # what an exported folder has, whatever else is in it
-PAGE_MARK = b"\"inputShape\":"  # of the network within the page
-MOST_PAGE = 1 << 20  # bytes that are looked at
+C_MARK = b"written by bitspike"  # in model.h
+PAGE_MARK = b'"inputShape":'  # of the network within the page
+MOST_READ = 1 << 20  # bytes that are searched for a mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,18 @@ def export_run(path: Path, to: str, out: Path | None = None) -> Exported:
     found = described_run(path)
     out = default_out(found.model, form) if out is None else out
     require_free(out, form)
+    before = _files(out)
     with explained(out):
         form.write(found, out)
-    paths = sorted(each for each in out.rglob("*") if each.is_file()) if out.is_dir() else [out]
-    files = {str(each.relative_to(out)) if out.is_dir() else out.name: each.stat().st_size for each in paths}
+    files = {name: size for name, (size, *when) in _files(out).items() if before.get(name) != (size, *when)}
     return Exported(found.run, form.name, out, found.model, files, form.then(found.model, out))
+
+
+def _files(out: Path) -> dict[str, tuple[int, int, int]]:
+    """Return size, time and number of each file: one that was written anew has another number."""
+    paths = sorted(each for each in out.rglob("*") if each.is_file()) if out.is_dir() else [out] if out.exists() else []
+    found = {str(each.relative_to(out)) if each != out else out.name: each.stat() for each in paths}
+    return {name: (each.st_size, each.st_mtime_ns, each.st_ino) for name, each in found.items()}
 
 
 def lookup_export(name: str) -> Export:
@@ -125,6 +132,11 @@ def _write_c(found: DescribedRun, out: Path) -> None:
     write_c(found.model, out, make_vector(found.net, found.model))
 
 
+def _is_c(folder: Path) -> bool:
+    header = folder / "model.h"
+    return header.is_file() and C_MARK in header.read_bytes()[:MOST_READ]
+
+
 def _write_page(found: DescribedRun, out: Path) -> None:
     from bitspike.deploy.page import write_page
 
@@ -133,7 +145,7 @@ def _write_page(found: DescribedRun, out: Path) -> None:
 
 def _is_page(path: Path) -> bool:
     with path.open("rb") as stream:
-        content = stream.read(MOST_PAGE)
+        content = stream.read(MOST_READ)
     return content.lower().startswith(b"<!doctype html") and PAGE_MARK in content
 
 
@@ -158,7 +170,7 @@ EXPORTS = {
             "a folder of C99 with a Makefile, for computers and microcontrollers",
             "",
             _write_c,
-            lambda folder: all((folder / name).is_file() for name in C_FILES),
+            _is_c,
             lambda model, out: f"make -C {out} check",
         ),
         Export(

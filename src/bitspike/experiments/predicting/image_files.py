@@ -37,10 +37,10 @@ def read_images(path: Path, trained_on: TrainedOn, options: ReadOptions) -> File
         require_array(path, names, "images", f"images of {_size(trained_on.input_shape)}")
         values = read_image_file(path, labelled=False).values
         expected, notes = labels_of(path, trained_on, len(values), names)
+    elif path.suffix.lower() in SUFFIXES:
+        values = torch.from_numpy(read_picture(path))[None]
     elif "idx" in path.name:
         values = _idx_images(path)
-    elif path.suffix.lower() in (*SUFFIXES, ""):
-        values = torch.from_numpy(read_picture(path))[None]
     else:
         raise ValueError(
             f"{path}: the network was trained on {trained_on.title}, which are images; give a picture "
