@@ -17,6 +17,7 @@ RUNS = {
     "mnist/best": "results/best/mnist",
     "fashion/best": "results/best/fashion",
     "shd/best": "results/shd-best",
+    "nmnist-small/base": "results/nmnist-small-base",
 }
 
 
