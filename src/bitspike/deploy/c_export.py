@@ -38,20 +38,28 @@ _WRITTEN = "/* Data of a network, written by bitspike; main.c shows how to use i
 
 
 def write_c(
-    model: NetworkModel, folder: str | Path, vector: CheckVector | None = None, *, real_input: bool | None = None
+    model: NetworkModel,
+    folder: str | Path,
+    vector: CheckVector | None = None,
+    *,
+    real_input: bool = False,
+    most_events: int | None = None,
 ) -> Path:
     """Write the network as C99 into `folder`, where `make check` builds it and runs its test vector; return the folder.
 
-    Images are shown as real numbers. Sequences are event counts from 0 to 255, or real numbers with `real_input`, which
-    takes more time. Without a `vector` one is drawn, and the plain engine computes the answer. Equal models give
-    equal files.
+    Images hold real numbers. Sequences hold event counts, or real numbers with `real_input`, which takes more time. An
+    input has up to `most_events` in a step, at most 255; by default as many as its data was limited to, else 255. A
+    smaller number makes delays take less memory. Without a `vector` one is drawn, and the plain engine computes the
+    answer. Equal arguments give equal files.
     """
     folder = Path(folder)
     require_model(model)
     vector = vector or plain_vector(model)
     require_vector(vector, model)
     require_folder(folder, "choose another folder")
-    export = _Export(model, runtime_layers(model), image=vector.kind == "pixels", real=bool(real_input))
+    image = vector.kind == "pixels"
+    planes = 0 if image or real_input else _planes(model, most_events or model.input.clip)
+    export = _Export(model, runtime_layers(model), image=image, planes=planes)
     for source in sorted([*_HERE.glob("runtime*.[ch]"), *(_HERE / "c_template").iterdir()]):
         if source.is_file():
             _copy(source, folder)
@@ -67,12 +75,12 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 class _Export:
-    """The generated files of one model. An `image` is static; `real` says that a sequence holds real numbers."""
+    """The generated files of one model. An `image` is static; inputs are counts of `planes` bits, or reals if 0."""
 
-    def __init__(self, model: NetworkModel, layers: tuple[RuntimeLayer, ...], *, image: bool, real: bool) -> None:
+    def __init__(self, model: NetworkModel, layers: tuple[RuntimeLayer, ...], *, image: bool, planes: int) -> None:
         self.model, self.layers, self.image = model, layers, image
-        self.form = REALS if image or real else COUNTS
-        self.planes = 1 if self.form == REALS else _planes(model)
+        self.form = COUNTS if planes else REALS
+        self.planes = planes or 1
 
     def words(self, build: Build) -> int:
         """Return how many words of 64 bits the state has."""
@@ -170,13 +178,19 @@ _NUMBER = """#ifdef BS_FIXED
 """
 
 
-def _planes(model: NetworkModel) -> int:
-    """Return the binary digits of event counts: those that the input's limit needs, or as many as there may be."""
-    largest = model.input.clip or 2**MOST_PLANES - 1
-    for planes in range(min(MOST_PLANES, largest.bit_length()), 0, -1):
+def _planes(model: NetworkModel, most: int | None) -> int:
+    """Return the binary digits of counts up to `most`; without it as many as the first layer's exact sums allow."""
+    largest = 2**MOST_PLANES - 1 if most is None else most
+    if not 1 <= largest < 2**MOST_PLANES:
+        raise ValueError(f"write_c: most_events must be 1..{2**MOST_PLANES - 1}, but is {most}")
+    for planes in range(largest.bit_length(), 0, -1):
         if planes_for(model, 2**planes - 1):
             return planes
-    raise ValueError("write_c: the first layer has so many inputs that their sum is not exact in float32")
+        if most is not None:
+            break
+    raise ValueError(
+        f"write_c: the first layer has too many inputs for exact sums of {most or 1} events; set real_input=True"
+    )
 
 
 def _array(kind: str, name: str, items: list[str]) -> str:
