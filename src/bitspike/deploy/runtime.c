@@ -3,6 +3,7 @@
 
 #include "runtime_reals.h"
 #include "runtime_sums.h"
+#include "runtime_wide.h"
 
 static void zero(void *from, size_t bytes)
 {
@@ -23,14 +24,6 @@ void bs_reset(const bs_model *model, void *state)
     zero(state, bs_state_bytes(model));
 }
 
-void bs_rest(const bs_model *model, void *state)
-{
-    Walk walk = {state, 0};
-    const Shared s = shared_of(model, &walk);
-    zero(s.pending, (size_t)model->planes * words_of(inputs_of(model->layer)) * sizeof *s.pending);
-    zero((char *)state + walk.at, bs_state_bytes(model) - walk.at);
-}
-
 /* ---- inputs ---- */
 
 /* Where an input lies among the bits of the first layer: convolutions take them channels-last. */
@@ -44,7 +37,7 @@ static uint32_t place_of(const bs_model *model, uint32_t index)
 
 static Planes pending_of(const bs_model *model, const Shared *s)
 {
-    const Planes planes = {s->pending, model->planes, words_of(inputs_of(model->layer))};
+    const Planes planes = {s->pending, s->head->used, words_of(inputs_of(model->layer))};
     return planes;
 }
 
@@ -63,34 +56,46 @@ int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
         return -1;
     for (uint32_t p = 0; p < model->planes; p++)
         s.pending[(size_t)p * words + at / 32] ^= ((now ^ (now + count)) >> p & 1) << at % 32;
+    if (s.head->used < (uint32_t)digits_of(now + count))
+        s.head->used = (uint32_t)digits_of(now + count);
     return 0;
 }
 
-/* Turn a frame into the planes of `pending`, which are 0 before. Whether it can be: only if all values are counts. */
-static int plane_frame(const bs_model *model, const Shared *s, const float *frame, const uint8_t *bytes)
+static void forget_pending(const bs_model *model, const Shared *s)
 {
-    const uint32_t inputs = inputs_of(model->layer), words = words_of(inputs), most = (1u << model->planes) - 1;
-    for (uint32_t i = 0; i < inputs; i++) {
-        uint32_t count;
-        if (bytes) {
-            count = bytes[i];
-        } else {
-            if (frame[i] == 0.0f)
-                continue;
-            if (!(frame[i] > 0.0f && frame[i] <= (float)most))
+    zero(s->pending, (size_t)s->head->used * words_of(inputs_of(model->layer)) * sizeof *s->pending);
+    s->head->used = 0;
+}
+
+void bs_rest(const bs_model *model, void *state)
+{
+    Walk walk = {state, 0};
+    const Shared s = shared_of(model, &walk);
+    forget_pending(model, &s);
+    zero((char *)state + walk.at, bs_state_bytes(model) - walk.at);
+}
+
+/* Turn a frame of floats or bytes into the planes of `pending`. Whether it can be: only if all values are counts. */
+static int plane_frame(const bs_model *model, const Kernels *k, const Shared *s, const float *frame, const uint8_t *bytes)
+{
+    const uint32_t inputs = inputs_of(model->layer);
+    const Target to = {s->pending, words_of(inputs), model->planes};
+    int used = 0;
+    s->head->used = model->planes; /* all of them may be written */
+    if (place_of(model, 1) == 1 || inputs == 1) {
+        used = bytes ? k->plane_bytes(bytes, inputs, to) : k->plane_floats(frame, inputs, to);
+    } else {
+        for (uint32_t i = 0; i < inputs; i++) {
+            const int32_t count = count_of(bytes ? (float)bytes[i] : frame[i], model->planes);
+            if (count < 0)
                 return 0;
-            count = (uint32_t)frame[i];
-            if ((float)count != frame[i])
-                return 0;
-        }
-        if (count > most)
-            return 0;
-        if (count) {
-            const uint32_t at = place_of(model, i);
-            for (uint32_t p = 0; p < model->planes; p++)
-                s->pending[(size_t)p * words + at / 32] |= (count >> p & 1) << at % 32;
+            set_count(to, place_of(model, i), (uint32_t)count);
+            used = digits_of((uint32_t)count) > used ? digits_of((uint32_t)count) : used;
         }
     }
+    if (used < 0)
+        return 0;
+    s->head->used = (uint32_t)used;
     return 1;
 }
 
@@ -108,12 +113,13 @@ static size_t slot_at(const bs_layer *layer, const Parts *p, uint32_t later)
     return slot > layer->longest ? slot - layer->longest - 1 : slot;
 }
 
-static Planes delayed(const bs_layer *layer, const Parts *p, Planes in)
+/* The planes that arrive now; those that come in are kept. A slot holds `planes` of them. */
+static Planes delayed(const bs_layer *layer, const Parts *p, Planes in, uint32_t planes)
 {
-    const size_t size = (size_t)in.planes * in.words;
+    const size_t size = (size_t)planes * in.words;
     uint32_t *line = p->line;
-    const Planes now = {line + *p->slot * size, in.planes, in.words};
-    for (size_t w = 0; w < size; w++)
+    const Planes now = {line + *p->slot * size, planes, in.words};
+    for (size_t w = 0; w < (size_t)in.planes * in.words; w++)
         for (uint32_t word = in.bits[w]; word; word &= word - 1) {
             const uint32_t bit = lowest(word), later = delay_of(layer, (uint32_t)(w % in.words) * 32 + bit);
             line[slot_at(layer, p, later) * size + w] |= 1u << bit;
@@ -142,6 +148,29 @@ static const float *delayed_frame(const bs_layer *layer, const Parts *p, const f
 }
 
 /* ---- steps ---- */
+
+/* The current of all neurons of a layer whose inputs are bits. */
+static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
+{
+    const uint32_t divisor = divisor_of(layer);
+    if (layer->kind == BS_DENSE) {
+        const int32_t total = layer->wide && k->count_shared
+                                  ? shared_counts(k, layer, in, s->sums)
+                                  : dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+        k->to_current(layer, s->sums, 2, total, divisor, current);
+        return;
+    }
+    if (layer->wide) {
+        wide_current(k, layer, in, s, current);
+        return;
+    }
+    for (uint32_t y = 0; y < layer->rows; y++)
+        for (uint32_t x = 0; x < layer->columns; x++) {
+            const size_t at = ((size_t)y * layer->columns + x) * layer->channels;
+            place_sums(k, layer, in, layer->pools, y, x, s->window);
+            k->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, current + at);
+        }
+}
 
 static void fire(const Kernels *k, const bs_layer *layer, const Parts *p, const Shared *s, const bs_number *current)
 {
@@ -193,13 +222,13 @@ static const bs_number *first_current(const bs_model *model, const Kernels *k, c
         return s->current;
     }
     if (layer->delays && !delays_reals(model)) {
-        in = delayed(layer, p, in);
+        in = delayed(layer, p, in, model->planes);
         layer_current(k, layer, in, s, s->current);
         forget_slot(layer, p, in);
     } else {
         layer_current(k, layer, in, s, s->current);
     }
-    zero(s->pending, (size_t)model->planes * in.words * sizeof *s->pending);
+    forget_pending(model, s);
     return s->current;
 }
 
@@ -209,16 +238,15 @@ static int step(const bs_model *model, void *state, const float *frame, const ui
     const Kernels *k = kernels();
     const Shared s = shared_of(model, &walk);
     Parts p = parts_of(model, model->layer, &walk);
-    const size_t size = (size_t)model->planes * words_of(inputs_of(model->layer)) * sizeof *s.pending;
     Planes in;
     if (delays_reals(model) && !s.head->shown)
         frame = delayed_frame(model->layer, &p, frame);
     if (frame || bytes) {
-        zero(s.pending, size);
-        if (plane_frame(model, &s, frame, bytes)) {
+        forget_pending(model, &s);
+        if (plane_frame(model, k, &s, frame, bytes)) {
             frame = NULL;
         } else {
-            zero(s.pending, size);
+            forget_pending(model, &s);
             if (model->input == BS_COUNTS)
                 return -1;
         }
@@ -235,7 +263,7 @@ static int step(const bs_model *model, void *state, const float *frame, const ui
         in.words = words_of(inputs_of(layer));
         p = parts_of(model, layer, &walk);
         if (layer->delays)
-            in = delayed(layer, &p, in);
+            in = delayed(layer, &p, in, 1);
         layer_current(k, layer, in, &s, s.current);
         if (layer->delays)
             forget_slot(layer, &p, in);
@@ -299,16 +327,4 @@ void bs_scores(const bs_model *model, const void *state, float *scores)
             scores[i] = (float)((double)s.counts[i] / steps);
         else
             scores[i] = (float)(s.totals[i] / steps) * (1.0f - last->beta[last->betas > 1 ? i : 0]);
-}
-
-size_t bs_wide_bytes(const bs_layer *layer)
-{
-    (void)layer;
-    return 0;
-}
-
-void bs_widen(const bs_layer *layer, uint32_t *wide)
-{
-    (void)layer;
-    (void)wide;
 }

@@ -3,7 +3,7 @@
  *
  * It needs NAME(x), a name for this copy; TARGET, an attribute for the compiler; Vector, which holds WORDS words of 32
  * bits, and ZERO, one of zeros; LOAD(from, words), which reads no more than these words; SUM(a, b, c) and
- * CARRY(a, b, c), the two binary digits of a + b + c in every bit; and the function NAME(expand), which adds counters
+ * CARRY(a, b, c), the two binary digits of a + b + c in every bit; ONES(word), its set bits; and the function NAME(expand), which adds counters
  * to whole numbers.
  */
 
@@ -63,6 +63,33 @@ TARGET static void NAME(add_rows)(const uint32_t *rows, uint32_t words, const ui
 }
 
 #ifndef ROWS_ONLY
+
+/* counts[i] += times * (how many of `channels` bits of pixel i are set), or = if `fresh`. */
+TARGET static void NAME(count_pixels)(const uint32_t *bits, uint32_t pixels, uint32_t channels, int32_t times, int fresh,
+                                      int32_t *counts)
+{
+    for (uint32_t i = 0; i < pixels; i++) {
+        int32_t count = 0;
+        for (uint32_t done = 0; done < channels; done += 32)
+            count += (int32_t)ONES(bits_at(bits, i * channels + done, channels - done < 32 ? channels - done : 32));
+        counts[i] = (fresh ? 0 : counts[i]) + times * count;
+    }
+}
+
+/* sums = 2 * (the sum of `size` columns of counts) - less; `sums` may be `counts`. */
+TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, uint32_t channels, int32_t less, int32_t *sums)
+{
+    if (size == 2)
+        for (uint32_t j = 0; j < channels; j++)
+            sums[j] = 2 * (counts[j] + counts[j + channels]) - less;
+    else
+        for (uint32_t j = 0; j < channels; j++) {
+            int32_t sum = 0;
+            for (uint32_t i = 0; i < size; i++)
+                sum += counts[i * channels + j];
+            sums[j] = 2 * sum - less;
+        }
+}
 
 /* current = (times * sum - less) / divisor, + bias, * scale, + offset: of channels that lie side by side. A quotient of
  * whole numbers below 2^24 is rounded once, so a power of two may as well be multiplied with its reciprocal. */

@@ -14,9 +14,13 @@ enum { LANES = 512, PART = 64 };
 enum { LANES = 32, PART = 8 };
 #endif
 
+enum { DIGITS = 8, LIST = 255 /* rows that counters of so many digits can count */ };
+#define WIDEST (1u << 20) /* bytes of wide weights, at most: more of them leave the second cache */
+
 typedef struct {
     uint32_t steps; /* since the reset */
     uint32_t shown; /* whether an image is */
+    uint32_t used;  /* planes of `pending` that may hold something */
 } Head;
 
 /* What all layers share. */
@@ -30,6 +34,7 @@ typedef struct {
     bs_number *current;  /* [neurons] */
     bs_number *feedback; /* [neurons], of a recurrent layer */
     int32_t *window;     /* [pools + 1, channels], of a convolution */
+    uint32_t *extra;     /* of a convolution with wide weights: see runtime_wide.h */
 } Shared;
 
 /* What one layer keeps. */
@@ -63,18 +68,25 @@ static int delays_reals(const bs_model *model)
     return model->input == BS_REALS && model->layer[0].delays;
 }
 
-/* The whole numbers that hold a layer's sums; with wide weights all sums before the pools. */
+/* The whole numbers that hold a layer's sums; of a convolution with wide weights all sums before the pools. */
 static size_t sums_of(const bs_layer *layer)
 {
-    if (layer->wide)
+    if (layer->wide && layer->kind == BS_CONV)
         return (size_t)conv_places(layer->in_rows, layer) * padded(conv_places(layer->in_columns, layer) * layer->channels);
     return layer->kind == BS_DENSE ? padded(layer->channels) : 0;
+}
+
+/* Events, their rows, pixels and columns of a convolution with wide weights. */
+static size_t extra_of(const bs_layer *layer)
+{
+    return (size_t)inputs_of(layer) + LIST + layer->in_rows + 1 + (size_t)layer->in_rows * layer->in_columns +
+           layer->in_columns;
 }
 
 static Shared shared_of(const bs_model *model, Walk *walk)
 {
     const bs_layer *first = &model->layer[0], *last = &model->layer[model->layers - 1];
-    size_t sums = 0, neurons = 0, feedback = 0, window = 0;
+    size_t sums = 0, neurons = 0, feedback = 0, window = 0, extra = 0;
     Shared s;
     for (const bs_layer *layer = first; layer <= last; layer++) {
         const size_t n = neurons_of(layer), w = (size_t)(layer->pools + 1) * padded(layer->channels);
@@ -83,6 +95,7 @@ static Shared shared_of(const bs_model *model, Walk *walk)
         neurons = n > neurons ? n : neurons;
         feedback = layer->recurrent && n > feedback ? n : feedback;
         window = layer->kind == BS_CONV && w > window ? w : window;
+        extra = layer->kind == BS_CONV && layer->wide && extra_of(layer) > extra ? extra_of(layer) : extra;
     }
     s.head = take(walk, sizeof *s.head);
     s.counts = take(walk, neurons_of(last) * sizeof *s.counts);
@@ -93,6 +106,7 @@ static Shared shared_of(const bs_model *model, Walk *walk)
     s.current = take(walk, neurons * sizeof *s.current);
     s.feedback = take(walk, feedback * sizeof *s.feedback);
     s.window = take(walk, window * sizeof *s.window);
+    s.extra = take(walk, extra * sizeof *s.extra);
     return s;
 }
 

@@ -18,20 +18,10 @@ typedef struct {
     int32_t total;    /* the sum of `times` over all rows */
     int fresh;        /* whether `counts` holds nothing yet */
     uint32_t n;
-    uint32_t list[LIST];
+    uint32_t list[LIST + 16]; /* vector code writes behind the last */
 } Counter;
 
-static inline uint32_t lowest(uint32_t bits)
-{
-#ifdef __GNUC__
-    return (uint32_t)__builtin_ctz(bits);
-#else
-    uint32_t i = 0;
-    while (!(bits >> i & 1))
-        i++;
-    return i;
-#endif
-}
+enum { PIECE = 128 /* bits that are looked at at a time */ };
 
 static void begin(Counter *c, const Kernels *kernels, const uint32_t *rows, uint32_t lanes, int32_t *counts)
 {
@@ -66,18 +56,15 @@ static void finish(Counter *c)
 /* For each set bit of bits[from .. from + many): the row `row` + its place in this range. */
 static void gather(Counter *c, const uint32_t *bits, uint32_t from, uint32_t many, uint32_t row)
 {
-    uint32_t place = 0;
-    while (place < many) {
-        const uint32_t at = from + place, shift = at % 32;
-        const uint32_t width = many - place < 32 - shift ? many - place : 32 - shift;
-        uint32_t word = bits[at / 32] >> shift;
-        if (width < 32)
-            word &= (1u << width) - 1;
-        if (c->n + 32 > LIST)
+    for (uint32_t done = 0; done < many; done += PIECE) {
+        const uint32_t now = many - done < PIECE ? many - done : PIECE;
+        uint32_t n;
+        if (c->n + now > LIST)
             flush(c);
-        for (; word; word &= word - 1)
-            c->list[c->n++] = row + place + lowest(word);
-        place += width;
+        n = c->kernels->list_bits(bits, from + done, now, c->list + c->n);
+        for (uint32_t i = 0; i < n; i++)
+            c->list[c->n + i] += row + done;
+        c->n += n;
     }
 }
 
@@ -165,23 +152,6 @@ static void place_sums(const Kernels *kernels, const bs_layer *layer, Planes in,
             else if (pool->kind == BS_AVERAGE)
                 out[j] += part[j];
     }
-}
-
-/* The current of all neurons of a layer. */
-static void layer_current(const Kernels *kernels, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
-{
-    const uint32_t divisor = divisor_of(layer);
-    if (layer->kind == BS_DENSE) {
-        const int32_t total = dense_counts(kernels, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
-        kernels->to_current(layer, s->sums, 2, total, 1, current);
-        return;
-    }
-    for (uint32_t y = 0; y < layer->rows; y++)
-        for (uint32_t x = 0; x < layer->columns; x++) {
-            const size_t at = ((size_t)y * layer->columns + x) * layer->channels;
-            place_sums(kernels, layer, in, layer->pools, y, x, s->window);
-            kernels->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, current + at);
-        }
 }
 
 #endif

@@ -7,3 +7,4 @@
 #undef LOAD
 #undef SUM
 #undef CARRY
+#undef ONES

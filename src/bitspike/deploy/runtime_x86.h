@@ -6,8 +6,8 @@
 
 #include "runtime_kernels.h"
 
-#define AVX2 __attribute__((target("avx2,bmi")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi")))
+#define AVX2 __attribute__((target("avx2,bmi,popcnt")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,bmi,popcnt")))
 
 /* ---- AVX-512 ---- */
 
@@ -45,6 +45,7 @@ AVX512 static inline void expand_avx512(const __m512i *digits, uint32_t used, ui
 #define WORDS 16
 #define Vector __m512i
 #define ZERO _mm512_setzero_si512()
+#define ONES(word) (uint32_t)__builtin_popcount(word)
 #define LOAD(from, words) _mm512_maskz_loadu_epi32((__mmask16)((1u << (words)) - 1), from)
 #define SUM(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
 #define CARRY(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0xE8)
@@ -88,6 +89,96 @@ static void any_rows_avx512(const uint32_t *rows, uint32_t words, const uint32_t
                             int fresh, int32_t *counts)
 {
     (words <= 2 ? add_rows_narrow_avx512 : add_rows_avx512)(rows, words, list, n, times, fresh, counts);
+}
+
+AVX512 static int plane_floats_avx512(const float *frame, uint32_t n, Target to)
+{
+    const __m512i most = _mm512_set1_epi32((int)((1u << to.planes) - 1));
+    __m512i all = _mm512_setzero_si512();
+    for (uint32_t i = 0; i < n; i += 16) {
+        const __mmask16 live = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : (__mmask16)0xFFFF;
+        const __m512 value = _mm512_maskz_loadu_ps(live, frame + i);
+        const __m512i count = _mm512_cvttps_epi32(value);
+        uint16_t bits = (uint16_t)_mm512_test_epi32_mask(count, _mm512_set1_epi32(1));
+        if (_mm512_cmp_ps_mask(_mm512_cvtepi32_ps(count), value, _CMP_NEQ_UQ) | _mm512_cmpgt_epu32_mask(count, most))
+            return -1;
+        memcpy((char *)to.bits + i / 8, &bits, sizeof bits);
+        all = _mm512_or_si512(all, count);
+        if (_mm512_cmpgt_epu32_mask(count, _mm512_set1_epi32(1)))
+            for (uint32_t p = 1; p < to.planes; p++) {
+                bits = (uint16_t)_mm512_test_epi32_mask(count, _mm512_set1_epi32((int)(1u << p)));
+                memcpy((char *)(to.bits + p * to.words) + i / 8, &bits, sizeof bits);
+            }
+    }
+    return digits_of((uint32_t)_mm512_reduce_or_epi32(all));
+}
+
+AVX512 static int plane_bytes_avx512(const uint8_t *frame, uint32_t n, Target to)
+{
+    const __m512i most = _mm512_set1_epi8((char)((1u << to.planes) - 1)), one = _mm512_set1_epi8(1);
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < n; i += 64) {
+        const __mmask64 live = n - i < 64 ? ((__mmask64)1 << (n - i)) - 1 : ~(__mmask64)0;
+        const uint32_t size = 4 * to.words - i / 8 < 8 ? 4 * to.words - i / 8 : 8;
+        const __m512i count = _mm512_maskz_loadu_epi8(live, frame + i);
+        uint64_t bits = _mm512_test_epi8_mask(count, one);
+        memcpy((char *)to.bits + i / 8, &bits, size);
+        all |= bits != 0;
+        if (!_mm512_cmpgt_epu8_mask(count, one))
+            continue;
+        if (_mm512_cmpgt_epu8_mask(count, most))
+            return -1;
+        for (uint32_t p = 1; p < to.planes; p++) {
+            bits = _mm512_test_epi8_mask(count, _mm512_set1_epi8((char)(1u << p)));
+            memcpy((char *)(to.bits + p * to.words) + i / 8, &bits, size);
+            all |= (uint32_t)(bits != 0) << p;
+        }
+    }
+    return digits_of(all);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512vpopcntdq"))) static uint32_t
+count_shared_avx512(const uint32_t *rows, uint32_t words, uint32_t n, const uint32_t *bits, int32_t times, int fresh,
+                    int32_t *counts)
+{
+    __m512i set = _mm512_setzero_si512();
+    for (uint32_t w = 0; w < words; w += 16) {
+        const __mmask16 live = words - w < 16 ? (__mmask16)((1u << (words - w)) - 1) : (__mmask16)0xFFFF;
+        set = _mm512_add_epi32(set, _mm512_popcnt_epi32(_mm512_maskz_loadu_epi32(live, bits + w)));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t *row = rows + (size_t)i * words;
+        __m512i sum = _mm512_setzero_si512();
+        for (uint32_t w = 0; w < words; w += 16) {
+            const __mmask16 live = words - w < 16 ? (__mmask16)((1u << (words - w)) - 1) : (__mmask16)0xFFFF;
+            const __m512i shared = _mm512_and_si512(_mm512_maskz_loadu_epi32(live, bits + w),
+                                                    _mm512_maskz_loadu_epi32(live, row + w));
+            sum = _mm512_add_epi32(sum, _mm512_popcnt_epi32(shared));
+        }
+        counts[i] = (fresh ? 0 : counts[i]) + times * _mm512_reduce_add_epi32(sum);
+    }
+    return (uint32_t)_mm512_reduce_add_epi32(set);
+}
+
+/* Writes up to 15 behind the last. */
+AVX512 static uint32_t list_bits_avx512(const uint32_t *bits, uint32_t from, uint32_t many, uint32_t *list)
+{
+    __m512i place = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < many; i += 32) {
+        const uint32_t word = bits_at(bits, from + i, many - i < 32 ? many - i : 32);
+        if (!word) {
+            place = _mm512_add_epi32(place, _mm512_set1_epi32(32));
+            continue;
+        }
+        _mm512_storeu_si512(list + n, _mm512_maskz_compress_epi32((__mmask16)word, place));
+        n += (uint32_t)__builtin_popcount(word & 0xFFFFu);
+        place = _mm512_add_epi32(place, _mm512_set1_epi32(16));
+        _mm512_storeu_si512(list + n, _mm512_maskz_compress_epi32((__mmask16)(word >> 16), place));
+        n += (uint32_t)__builtin_popcount(word >> 16);
+        place = _mm512_add_epi32(place, _mm512_set1_epi32(16));
+    }
+    return n;
 }
 
 AVX512 static void add_reals_avx512(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values,
@@ -186,11 +277,47 @@ AVX2 static inline __m256i load_avx2(const uint32_t *from, uint32_t words)
 #define WORDS 8
 #define Vector __m256i
 #define ZERO _mm256_setzero_si256()
+#define ONES(word) (uint32_t)__builtin_popcount(word)
 #define LOAD(from, words) load_avx2(from, words)
 #define SUM(a, b, c) ((a) ^ (b) ^ (c))
 #define CARRY(a, b, c) (((a) & (b)) | ((c) & ((a) ^ (b))))
 #include "runtime_rows.h"
 #include "runtime_undef.h"
+
+AVX2 static int plane_floats_avx2(const float *frame, uint32_t n, Target to)
+{
+    const __m256i most = _mm256_set1_epi32((int)((1u << to.planes) - 1));
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < n; i += 8) {
+        uint8_t *bits = (uint8_t *)to.bits + i / 8;
+        __m256 value;
+        __m256i count, wrong;
+        if (n - i < 8) {
+            const Target rest = {to.bits + i / 32, to.words, to.planes};
+            for (uint32_t j = i; j < n; j++) {
+                const int32_t one = count_of(frame[j] == 0.0f ? 0.0f : frame[j], to.planes);
+                if (one < 0)
+                    return -1;
+                set_count(rest, j % 32, (uint32_t)one);
+                all |= (uint32_t)one;
+            }
+            break;
+        }
+        value = _mm256_loadu_ps(frame + i);
+        count = _mm256_cvttps_epi32(value);
+        wrong = _mm256_or_si256(_mm256_castps_si256(_mm256_cmp_ps(_mm256_cvtepi32_ps(count), value, _CMP_NEQ_UQ)),
+                                _mm256_or_si256(_mm256_cmpgt_epi32(count, most), _mm256_srai_epi32(count, 31)));
+        if (!_mm256_testz_si256(wrong, wrong))
+            return -1;
+        if (_mm256_testz_si256(count, count))
+            continue;
+        for (uint32_t p = 0; p < to.planes; p++, bits += 4 * to.words) {
+            *bits = (uint8_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(count, 31 - (int)p)));
+            all |= (uint32_t)(*bits != 0) << p;
+        }
+    }
+    return digits_of(all);
+}
 
 /* 32 neurons at a time; the rest is left to portable C. */
 AVX2 static void fire_avx2(const Firing *f)
@@ -219,21 +346,32 @@ AVX2 static void fire_avx2(const Firing *f)
 
 /* ---- the choice ---- */
 
-static const Kernels avx2 = {add_rows_avx2, add_reals_portable, to_current_avx2, fire_avx2};
-static const Kernels avx512 = {any_rows_avx512, add_reals_avx512, to_current_avx512, fire_avx512};
+static const Kernels avx2 = {plane_floats_avx2, plane_bytes_portable, NULL,
+                             add_rows_avx2,     list_bits_portable,   count_pixels_avx2,
+                             pool_columns_avx2, add_reals_portable,   to_current_avx2,
+                             fire_avx2};
+static const Kernels avx512 = {plane_floats_avx512, plane_bytes_avx512, NULL,
+                               any_rows_avx512,     list_bits_avx512,   count_pixels_avx512,
+                               pool_columns_avx512, add_reals_avx512,   to_current_avx512,
+                               fire_avx512};
+static const Kernels avx512_popcount = {plane_floats_avx512, plane_bytes_avx512, count_shared_avx512,
+                                        any_rows_avx512,     list_bits_avx512,   count_pixels_avx512,
+                                        pool_columns_avx512, add_reals_avx512,   to_current_avx512,
+                                        fire_avx512};
 
-/* For tests: 0 chooses by the processor, 1 is portable, 2 AVX2, 3 AVX-512. */
+/* For tests: 0 chooses by the processor, 1 is portable, 2 AVX2, 3 AVX-512, 4 with its VPOPCNTDQ. */
 int bs_vectors = 0;
 
 static const Kernels *kernels(void)
 {
-    const int level = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                              __builtin_cpu_supports("avx512vl")
-                          ? 3
-                      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") ? 2
-                                                                                       : 1;
-    const int chosen = bs_vectors && bs_vectors < level ? bs_vectors : level;
-    return chosen == 3 ? &avx512 : chosen == 2 ? &avx2 : &portable;
+    static const Kernels *const all[] = {&portable, &portable, &avx2, &avx512, &avx512_popcount};
+    int level = 1;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt"))
+        level = 2;
+    if (level == 2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        level = __builtin_cpu_supports("avx512vpopcntdq") ? 4 : 3;
+    return all[bs_vectors > 0 && bs_vectors < level ? bs_vectors : level];
 }
 
 #endif
