@@ -58,7 +58,8 @@ def write_c(
     require_vector(vector, model)
     require_folder(folder, "choose another folder")
     image = vector.kind == "pixels"
-    planes = 0 if image or real_input else _planes(model, most_events or model.input.clip)
+    most = model.input.clip if most_events is None else most_events
+    planes = 0 if image or real_input else _planes(model, most)
     export = _Export(model, runtime_layers(model), image=image, planes=planes)
     for source in sorted([*_HERE.glob("runtime*.[ch]"), *(_HERE / "c_template").iterdir()]):
         if source.is_file():

@@ -114,16 +114,6 @@ static void write_count(const char *before, uint32_t number, const char *after)
     console_write(after);
 }
 
-/* A name on one line: what a terminal might obey is left out. */
-static void write_name(const char *name)
-{
-    char text[2] = {0, 0};
-    for (; *name; name++) {
-        text[0] = (unsigned char)*name < 32 || *name == 127 ? '?' : *name;
-        console_write(text);
-    }
-}
-
 static void compare_numbers(void)
 {
     const bs_number *membrane = bs_membrane(&model, state, LAST);
@@ -150,7 +140,7 @@ static int report(void)
     write_count("", fired, " spikes of the last layer, ");
     write_count("", MODEL_CLASSES, " scores, all as expected; class ");
     write_count("", best, " (");
-    write_name(model_class_names[best]);
+    console_write(model_class_names[best]);
     console_write(")\n");
     return 0;
 }
