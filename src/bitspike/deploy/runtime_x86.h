@@ -328,7 +328,7 @@ AVX2 static void fire_avx2(const Firing *f)
         fire_from(f, 0);
         return;
     }
-    for (; i + 32 <= f->n; i += 8) {
+    for (; i < f->n / 32 * 32; i += 8) {
         const __m256 decay = f->beta_step ? _mm256_loadu_ps(f->beta + i) : _mm256_set1_ps(*f->beta);
         const __m256 threshold = f->theta_step ? _mm256_loadu_ps(f->theta + i) : _mm256_set1_ps(*f->theta);
         uint8_t *bits = (uint8_t *)f->z + i / 8;
