@@ -124,7 +124,7 @@ class CEngine:
     def _address(self, array: NDArray[Any] | None, dtype: type) -> int | None:
         if array is None:
             return None
-        held = np.ascontiguousarray(array, dtype)
+        held: NDArray[Any] = np.ascontiguousarray(array, dtype)
         self._arrays.append(held)
         return held.ctypes.data
 

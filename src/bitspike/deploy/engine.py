@@ -119,7 +119,8 @@ class Engine:
         if steps is not None:
             require_steps("Engine", steps)
         if extra == 2:
-            return np.ascontiguousarray(x), self._require_sequence(len(x), steps)
+            self._require_sequence(len(x), steps)
+            return np.ascontiguousarray(x), None
         if any(layer.delays is not None for layer in self.model.layers):
             raise ValueError(
                 f"Engine: delays need a sequence [T, B, ...], but the input is static, {list(x.shape)}; "

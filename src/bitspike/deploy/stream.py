@@ -167,8 +167,8 @@ class PlainStream(Stream):
         self._network = PlainNetwork(self.model, 1)
         self._pending = np.zeros(self.size, np.float32)
         self._steps = 0
-        rest = np.zeros(self.model.classes)
-        self._counts, self._total, self._spikes, self._membrane = rest, rest, rest, rest
+        self._counts = self._total = np.zeros(self.model.classes)
+        self._spikes = self._membrane = np.zeros(self.model.classes, np.float32)
 
     def event(self, index: int | Iterable[int], count: int = 1) -> None:
         for i in [index] if isinstance(index, int) else index:
@@ -190,11 +190,11 @@ class PlainStream(Stream):
 
     @property
     def spikes(self) -> Floats:
-        return self._spikes.astype(np.float32)
+        return self._spikes.copy()
 
     @property
     def membrane(self) -> Floats:
-        return self._membrane.astype(np.float32)
+        return self._membrane.copy()
 
     @property
     def counts(self) -> NDArray[np.int64]:
