@@ -101,9 +101,12 @@ TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, 
     if (divisor & (divisor - 1))
         for (uint32_t i = 0; i < n; i++)
             current[i] = (float)(times * sums[i] - less) / by;
-    else
+    else if (divisor > 1)
         for (uint32_t i = 0; i < n; i++)
             current[i] = (float)(times * sums[i] - less) * share;
+    else
+        for (uint32_t i = 0; i < n; i++)
+            current[i] = (float)(times * sums[i] - less);
     if (layer->bias)
         for (uint32_t i = 0; i < n; i++)
             current[i] = current[i] + layer->bias[i];
