@@ -132,7 +132,7 @@ def measure(name: str, folder: Path, target: str, flags: str) -> Figures:
 
 def run_in_qemu(found: Figures, output: str) -> None:
     """Take machine, instructions and stack from what the board has written."""
-    found.machine = re.findall(r"-M (\S+)|machine (\S+)", output)[-1][0]
+    found.machine = re.findall(r"-M (\S+)", output)[-1]
     numbers = {what: list(map(int, re.findall(r"\d+", line))) for what, line in re.findall(r"(\w+): (.*)", output)}
     tick = TICK_NS[found.machine]
     found.shown = numbers["shown"][1] * tick
@@ -169,8 +169,8 @@ def try_compilers(name: str, folder: Path) -> list[str]:
 
 def print_table(rows: list[Figures]) -> None:
     """Print the figures as a Markdown table."""
-    print("\n| network | target | flags | model | code | libraries | state | stack | all | steps | instructions a step |"
-          " longest | ms a step | ms in all |")  # fmt: skip
+    names = "network, target, flags, model, code, libraries, state, stack, all, steps, instructions a step, longest"
+    print(f"\n| {names.replace(', ', ' | ')} | ms a step | ms in all |")
     print("|---|---|---|" + "--:|" * 11)
     for row in rows:
         total = row.shown + row.steps * row.step

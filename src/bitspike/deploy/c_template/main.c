@@ -10,6 +10,11 @@
 #include "test_vector.h"
 
 #define LAST (MODEL_LAYERS - 1u)
+#ifdef BS_SMALL
+#define MISFIT 0 /* the desktop has checked the sizes of the same constants */
+#else
+#define MISFIT bs_check(&model)
+#endif
 #define WORDS ((MODEL_CLASSES + 31u) / 32u)
 
 #if MODEL_EVENTS
@@ -69,7 +74,7 @@ static int run(void)
         clock_stop(SHOWING);
         for (uint32_t t = 0; t < each; t++) {
             clock_start();
-            if (bs_step(&model, state, NULL)) {
+            if (bs_advance(&model, state)) {
                 return -1;
             }
             clock_stop(STEPPING);
@@ -93,7 +98,7 @@ static int run(void)
                 failed |= bs_event(&model, state, i, input[i]);
             }
         }
-        failed |= bs_step(&model, state, NULL);
+        failed |= bs_advance(&model, state);
 #else
         failed |= bs_step(&model, state, input);
 #endif
@@ -147,7 +152,7 @@ static int report(void)
 
 int main(void)
 {
-    if (bs_check(&model) || bs_state_bytes(&model) > sizeof state) {
+    if (bs_state_bytes(&model) > sizeof state || MISFIT) {
         console_write("check: FAILED: the model does not fit this runtime\n");
         return 1;
     }
