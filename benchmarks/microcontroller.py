@@ -183,7 +183,7 @@ def print_table(rows: list[Figures]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=list(CASES), choices=[[], *CASES])
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"of {', '.join(CASES)} (default: all)")
     parser.add_argument("--flags", action="append", help="of the compiler; may be repeated (default: -Os and -O2)")
     parser.add_argument("--compilers", action="store_true", help="also try gcc and clang on this machine")
     parser.add_argument("--json", type=Path)
@@ -193,7 +193,7 @@ def main() -> None:
         if not shutil.which(tool):
             print(f"skipped: {tool} is not installed")
     rows, passed = [], {}
-    for name in args.networks:
+    for name in args.networks or CASES:
         with tempfile.TemporaryDirectory() as folder:
             export(CASES[name], Path(folder))
             if args.compilers:
