@@ -144,8 +144,8 @@ def scores(model: NetworkModel, spikes: Floats, membrane: Floats) -> Floats:
     """
     steps = len(spikes)
     if model.readout == "spikes":
-        return (spikes.sum(0, dtype=np.float64) / steps).astype(np.float32)
-    total = np.zeros(membrane.shape[1:])
+        return np.asarray(spikes.sum(0, dtype=np.float64) / steps, np.float32)
+    total: Doubles = np.zeros(membrane.shape[1:])
     for u in membrane:  # one after the other: NumPy's own sum takes another order
         total += u
     return membrane_scores(model, total, steps)
@@ -174,7 +174,7 @@ def _dense_sum(layer: LayerModel, x: Floats) -> Doubles:
     signs = np.where(layer.weight, 1.0, -1.0)
     flat = x.reshape(len(x), -1).astype(np.float64)
     if _exact(x):
-        total = flat @ signs.T
+        total: Doubles = flat @ signs.T
     else:
         total = np.zeros((len(x), len(signs)))
         for j, column in enumerate(signs.T):

@@ -40,7 +40,8 @@ typedef struct {
     uint32_t (*list_bits)(const uint32_t *bits, uint32_t from, uint32_t many, uint32_t *list);
     void (*count_pixels)(const uint32_t *bits, uint32_t pixels, uint32_t channels, int32_t times, int fresh,
                          int32_t *counts);
-    void (*pool_columns)(const int32_t *counts, uint32_t size, uint32_t channels, int32_t less, int32_t *sums);
+    void (*move_list)(const uint32_t *from, size_t n, uint32_t base, uint32_t *to);
+    void (*pool_columns)(const int32_t *counts, uint32_t size, size_t channels, int32_t less, int32_t *sums);
     void (*add_reals)(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values, uint32_t n,
                       uint32_t lanes, double *sums);
     void (*to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less, uint32_t divisor,
@@ -214,8 +215,10 @@ static void fire_portable(const Firing *f)
 }
 
 static const Kernels portable = {
-    plane_floats_portable, plane_bytes_portable,  NULL,               add_rows_portable,   list_bits_portable,
-    count_pixels_portable, pool_columns_portable, add_reals_portable, to_current_portable, fire_portable};
+    plane_floats_portable, plane_bytes_portable, NULL,
+    add_rows_portable,     list_bits_portable,   count_pixels_portable,
+    move_list_portable,    pool_columns_portable, add_reals_portable,
+    to_current_portable,   fire_portable};
 
 #if BS_VECTORS
 #include "runtime_x86.h"

@@ -64,6 +64,13 @@ TARGET static void NAME(add_rows)(const uint32_t *rows, uint32_t words, const ui
 
 #ifndef ROWS_ONLY
 
+/* to = from + base. */
+TARGET static void NAME(move_list)(const uint32_t *restrict from, size_t n, uint32_t base, uint32_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i] + base;
+}
+
 /* counts[i] += times * (how many of `channels` bits of pixel i are set), or = if `fresh`. */
 TARGET static void NAME(count_pixels)(const uint32_t *bits, uint32_t pixels, uint32_t channels, int32_t times, int fresh,
                                       int32_t *counts)
@@ -77,13 +84,13 @@ TARGET static void NAME(count_pixels)(const uint32_t *bits, uint32_t pixels, uin
 }
 
 /* sums = 2 * (the sum of `size` columns of counts) - less; `sums` may be `counts`. */
-TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, uint32_t channels, int32_t less, int32_t *sums)
+TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, size_t channels, int32_t less, int32_t *sums)
 {
     if (size == 2)
-        for (uint32_t j = 0; j < channels; j++)
+        for (size_t j = 0; j < channels; j++)
             sums[j] = 2 * (counts[j] + counts[j + channels]) - less;
     else
-        for (uint32_t j = 0; j < channels; j++) {
+        for (size_t j = 0; j < channels; j++) {
             int32_t sum = 0;
             for (uint32_t i = 0; i < size; i++)
                 sum += counts[i * channels + j];
@@ -96,22 +103,19 @@ TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, uint
 TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less,
                                     uint32_t divisor, bs_number *current)
 {
-    const uint32_t n = layer->channels;
+    const size_t n = layer->channels;
     const float by = (float)divisor, share = 1.0f / by;
     if (divisor & (divisor - 1))
-        for (uint32_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++)
             current[i] = (float)(times * sums[i] - less) / by;
-    else if (divisor > 1)
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = (float)(times * sums[i] - less) * share;
     else
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = (float)(times * sums[i] - less);
+        for (size_t i = 0; i < n; i++)
+            current[i] = (float)(times * sums[i] - less) * share;
     if (layer->bias)
-        for (uint32_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++)
             current[i] = current[i] + layer->bias[i];
     if (layer->scale)
-        for (uint32_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++)
             current[i] = current[i] * layer->scale[i] + layer->offset[i];
 }
 
