@@ -192,7 +192,7 @@ static void fire(const Kernels *k, const bs_layer *layer, const Parts *p, const 
         const Planes before = {p->z, 1, words_of(n)};
         const int32_t total = dense_counts(k, layer->recurrent, n, n, before, s->sums);
         for (uint32_t i = 0; i < n; i++)
-            s->feedback[i] = layer->recurrent_scale * (float)(2 * s->sums[i] - total);
+            s->feedback[i] = sum_times(layer->recurrent_scale, 2 * s->sums[i] - total);
     }
     k->fire(&f);
 }
@@ -206,7 +206,7 @@ static void read_out(const bs_layer *last, const Parts *p, const Shared *s)
             s->counts[i] += p->z[i / 32] >> i % 32 & 1;
     else
         for (uint32_t i = 0; i < n; i++)
-            s->totals[i] += (double)p->u[i];
+            s->totals[i] += (double)float_of(p->u[i]);
     s->head->steps++;
 }
 
@@ -348,5 +348,5 @@ void bs_scores(const bs_model *model, const void *state, float *scores)
         if (last->theta)
             scores[i] = (float)((double)s.counts[i] / steps);
         else
-            scores[i] = (float)(s.totals[i] / steps) * (1.0f - last->beta[last->betas > 1 ? i : 0]);
+            scores[i] = (float)(s.totals[i] / steps) * (1.0f - float_of_factor(last->beta[last->betas > 1 ? i : 0]));
 }

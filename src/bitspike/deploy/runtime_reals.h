@@ -28,7 +28,7 @@ typedef struct {
     const Kernels *kernels;
     const uint32_t *rows; /* from the block's first word on */
     uint32_t words, lanes;
-    double *sums;
+    Sum *sums;
     uint32_t n;
     uint32_t list[LIST];
     float values[LIST];
@@ -101,12 +101,12 @@ static void conv_reals(Adder *a, const bs_layer *layer, const Image *image, uint
 
 /* The sums of a block of channels at a place behind `pools` pools. */
 static void real_sums(Adder *a, const bs_layer *layer, const Image *image, uint32_t pools, uint32_t y, uint32_t x,
-                      double *out)
+                      Sum *out)
 {
     const bs_pool *pool = pools ? &layer->pool[pools - 1] : NULL;
-    double part[BLOCK];
+    Sum part[BLOCK];
     for (uint32_t j = 0; j < BLOCK; j++)
-        out[j] = 0.0;
+        out[j] = 0;
     if (!pool) {
         a->sums = out;
         if (layer->kind == BS_DENSE)
@@ -129,8 +129,8 @@ static void real_sums(Adder *a, const bs_layer *layer, const Image *image, uint3
 /* The current of all neurons of the first layer. */
 static void real_current(const Kernels *kernels, const bs_layer *layer, const Image *image, bs_number *current)
 {
-    const double divisor = (double)divisor_of(layer);
-    double sums[BLOCK];
+    const uint32_t divisor = divisor_of(layer);
+    Sum sums[BLOCK];
     Adder a;
     a.kernels = kernels;
     a.words = words_of(layer->channels);
@@ -144,11 +144,11 @@ static void real_current(const Kernels *kernels, const bs_layer *layer, const Im
             a.lanes = left < BLOCK ? left : BLOCK;
             real_sums(&a, layer, image, layer->pools, place / layer->columns, place % layer->columns, sums);
             for (uint32_t j = 0; j < a.lanes; j++) {
-                float c = (float)(sums[j] / divisor);
+                bs_number c = real_mean_of(sums[j], divisor);
                 if (layer->bias)
-                    c = c + layer->bias[first + j];
+                    c = plus(c, layer->bias[first + j]);
                 if (layer->scale)
-                    c = c * layer->scale[first + j] + layer->offset[first + j];
+                    c = plus(times(layer->scale[first + j], c), layer->offset[first + j]);
                 to[j] = c;
             }
         }

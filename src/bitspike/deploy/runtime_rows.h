@@ -98,25 +98,23 @@ TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, size
         }
 }
 
-/* current = (times * sum - less) / divisor, + bias, * scale, + offset: of channels that lie side by side. A quotient of
- * whole numbers below 2^24 is rounded once, so a power of two may as well be multiplied with its reciprocal. */
-TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less,
+/* current = (twice * sum - less) / divisor, + bias, * scale, + offset: of channels that lie side by side. */
+TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, int32_t twice, int32_t less,
                                     uint32_t divisor, bs_number *current)
 {
     const size_t n = layer->channels;
-    const float by = (float)divisor, share = 1.0f / by;
-    if (divisor & (divisor - 1))
+    if (divisor == 1)
         for (size_t i = 0; i < n; i++)
-            current[i] = (float)(times * sums[i] - less) / by;
+            current[i] = mean_of(twice * sums[i] - less, 1);
     else
         for (size_t i = 0; i < n; i++)
-            current[i] = (float)(times * sums[i] - less) * share;
+            current[i] = mean_of(twice * sums[i] - less, divisor);
     if (layer->bias)
         for (size_t i = 0; i < n; i++)
-            current[i] = current[i] + layer->bias[i];
+            current[i] = plus(current[i], layer->bias[i]);
     if (layer->scale)
         for (size_t i = 0; i < n; i++)
-            current[i] = current[i] * layer->scale[i] + layer->offset[i];
+            current[i] = plus(times(layer->scale[i], current[i]), layer->offset[i]);
 }
 
 #endif
