@@ -7,21 +7,17 @@ are those of `c_template`, as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bitspike.deploy import c_data as c
+from bitspike.deploy.c_vector import class_order, vector_source
 from bitspike.deploy.layout import (
     CONV,
     COUNTS,
     MOST_PLANES,
     REALS,
     RuntimeLayer,
-    channels_last,
-    pack_rows,
     planes_for,
     runtime_layers,
 )
@@ -34,7 +30,6 @@ from bitspike.files import require_folder, write_atomically, write_text
 from bitspike.nn.glances import PLACES
 
 _HERE = Path(__file__).parent
-_WRITTEN = "/* Data of a network, written by bitspike; main.c shows how to use it. */\n"
 
 
 def write_c(
@@ -66,7 +61,7 @@ def write_c(
             _copy(source, folder)
     write_text(folder / "model.h", export.header())
     write_text(folder / "model.c", export.source())
-    write_text(folder / "test_vector.c", _test_vector(model, vector))
+    write_text(folder / "test_vector.c", vector_source(model, vector))
     return folder
 
 
@@ -105,7 +100,7 @@ class _Export:
 
     def source(self) -> str:
         """Return model.c: all arrays, then what points to them."""
-        return _WRITTEN + '#include "model.h"\n\n' + _NUMBER + "\n" + "\n".join(self._definitions())
+        return c.WRITTEN + '#include "model.h"\n\n' + _NUMBER + "\n" + "\n".join(self._definitions())
 
     def _definitions(self) -> Iterator[str]:
         for i, layer in enumerate(self.layers):
@@ -123,9 +118,9 @@ class _Export:
             "planes": "MODEL_PLANES",
             "image": "MODEL_IMAGE",
         }
-        yield f"const bs_model model = {{\n{_fields(fields, 4)}}};\n"
+        yield f"const bs_model model = {{\n{c.fields(fields, 4)}}};\n"
         names = self.model.class_names or tuple(map(str, range(self.model.classes)))
-        yield _array("char *const", "model_class_names", [c.text_literal(names[i]) for i in _classes(self.model)])
+        yield _array("char *const", "model_class_names", [c.text_literal(names[i]) for i in class_order(self.model)])
         places = [f"{{{down}, {right}}}" for down, right in PLACES[self.model.glances]]
         yield f"const int8_t model_places[{len(places)}][2] = {{{', '.join(places)}}};\n"
 
@@ -136,7 +131,7 @@ class _Export:
 
 
 _HEADER = (
-    _WRITTEN
+    c.WRITTEN
     + """#ifndef MODEL_H
 #define MODEL_H
 
@@ -225,32 +220,4 @@ def _layer(layer: RuntimeLayer, number: int) -> str:
     fields |= {"betas": layer.beta.size, "thetas": 0 if layer.theta is None else layer.theta.size}
     fields |= {"adaptive": int(layer.adaptive)}
     fields |= {name: c.factor(getattr(layer, name)) for name in ("rho", "rest", "strength")}
-    return f"    {{\n{_fields(fields, 8)}    }},\n"
-
-
-def _fields(fields: Mapping[str, object], indent: int) -> str:
-    return "".join(f"{' ' * indent}.{name} = {value},\n" for name, value in fields.items())
-
-
-def _classes(model: NetworkModel) -> NDArray[np.intp]:
-    """Return which class each of the runtime's scores belongs to."""
-    return channels_last(model.layers[-1].output)
-
-
-def _test_vector(model: NetworkModel, vector: CheckVector) -> str:
-    """Return test_vector.c: how the input is drawn, and the answer."""
-    order = _classes(model)
-    parts = [_WRITTEN + '#include "test_vector.h"\n\n#include <stddef.h>\n']
-    if vector.spikes is not None:
-        parts.append(c.words("spikes", pack_rows(vector.spikes[:, order])))
-    for name, values in (("membrane", vector.membrane), ("scores", vector.scores)):
-        parts.append(c.array("float", name, [c.float_literal(value) for value in values[order]]))
-    fields = {
-        "seed": c.word(vector.seed),
-        "density": vector.density,
-        "steps": vector.steps,
-        "spikes": "NULL" if vector.spikes is None else "spikes",
-        "membrane": "membrane",
-        "scores": "scores",
-    }
-    return "\n".join([*parts, f"const test_vector vector = {{\n{_fields(fields, 4)}}};\n"])
+    return f"    {{\n{c.fields(fields, 8)}    }},\n"
