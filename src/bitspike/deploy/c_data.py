@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bitspike.deploy.layout import FACTOR_BITS, NUMBER_BITS, fixed_point
+
 _WIDTH = 110  # characters of a line
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+.,:;()[]/=")
 
-# Whole numbers of 2^-16 and 2^-24, as bs_number and bs_factor are with BS_FIXED.
-NUMBER_BITS, FACTOR_BITS = 16, 24
+WRITTEN = "/* Data of a network, written by bitspike; main.c shows how to use it. */\n"
 
 
 def text_literal(text: str) -> str:
@@ -30,17 +31,12 @@ def float_literal(value: float) -> str:
 
 def number(value: float) -> str:
     """Return a `bs_number`: a float32, or a whole number of 2^-16."""
-    return f"NUMBER({float_literal(value)}, {_whole(value, NUMBER_BITS)})"
+    return f"NUMBER({float_literal(value)}, {fixed_point(value, NUMBER_BITS)})"
 
 
 def factor(value: float) -> str:
     """Return a `bs_factor`: a float32, or a whole number of 2^-24."""
-    return f"NUMBER({float_literal(value)}, {_whole(value, FACTOR_BITS)})"
-
-
-def fits_fixed(values: Iterable[float], bits: int) -> bool:
-    """Return whether whole numbers of 2^-bits hold all values in 32 bits."""
-    return all(-(2**31) <= round(float(value) * 2**bits) < 2**31 for value in values)
+    return f"NUMBER({float_literal(value)}, {fixed_point(value, FACTOR_BITS)})"
 
 
 def word(value: int) -> str:
@@ -66,5 +62,6 @@ def words(name: str, bits: NDArray[np.uint32]) -> str:
     return array("uint32_t", name, [word(int(each)) for each in bits.ravel()])
 
 
-def _whole(value: float, bits: int) -> int:
-    return max(-(2**31), min(2**31 - 1, round(float(value) * 2.0**bits)))
+def fields(values: Mapping[str, object], indent: int) -> str:
+    """Return the initializers of a structure's fields, one a line."""
+    return "".join(f"{' ' * indent}.{name} = {value},\n" for name, value in values.items())

@@ -7,21 +7,17 @@ are those of `c_template`, as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bitspike.deploy import c_data as c
+from bitspike.deploy.c_vector import class_order, vector_source
 from bitspike.deploy.layout import (
     CONV,
     COUNTS,
     MOST_PLANES,
     REALS,
     RuntimeLayer,
-    channels_last,
-    pack_rows,
     planes_for,
     runtime_layers,
 )
@@ -34,30 +30,38 @@ from bitspike.files import require_folder, write_atomically, write_text
 from bitspike.nn.glances import PLACES
 
 _HERE = Path(__file__).parent
-_WRITTEN = "/* Data of a network, written by bitspike; main.c shows how to use it. */\n"
 
 
 def write_c(
-    model: NetworkModel, folder: str | Path, vector: CheckVector | None = None, *, real_input: bool | None = None
+    model: NetworkModel,
+    folder: str | Path,
+    vector: CheckVector | None = None,
+    *,
+    real_input: bool = False,
+    most_events: int | None = None,
 ) -> Path:
     """Write the network as C99 into `folder`, where `make check` builds it and runs its test vector; return the folder.
 
-    Images are shown as real numbers. Sequences are event counts from 0 to 255, or real numbers with `real_input`, which
-    takes more time. Without a `vector` one is drawn, and the plain engine computes the answer. Equal models give
-    equal files.
+    Images hold real numbers. Sequences hold event counts, or real numbers with `real_input`, which takes more time. An
+    input has up to `most_events` in a step, at most 255; by default as many as its data was limited to, else 255. A
+    smaller number makes delays take less memory. Without a `vector` one is drawn, and the plain engine computes the
+    answer. Equal arguments give equal files.
     """
     folder = Path(folder)
     require_model(model)
     vector = vector or plain_vector(model)
     require_vector(vector, model)
     require_folder(folder, "choose another folder")
-    export = _Export(model, runtime_layers(model), image=vector.kind == "pixels", real=bool(real_input))
+    image = vector.kind == "pixels"
+    most = model.input.clip if most_events is None else most_events
+    planes = 0 if image or real_input else _planes(model, most)
+    export = _Export(model, runtime_layers(model), image=image, planes=planes)
     for source in sorted([*_HERE.glob("runtime*.[ch]"), *(_HERE / "c_template").iterdir()]):
         if source.is_file():
             _copy(source, folder)
     write_text(folder / "model.h", export.header())
     write_text(folder / "model.c", export.source())
-    write_text(folder / "test_vector.c", _test_vector(model, vector))
+    write_text(folder / "test_vector.c", vector_source(model, vector))
     return folder
 
 
@@ -67,12 +71,12 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 class _Export:
-    """The generated files of one model. An `image` is static; `real` says that a sequence holds real numbers."""
+    """The generated files of one model. An `image` is static; inputs are counts of `planes` bits, or reals if 0."""
 
-    def __init__(self, model: NetworkModel, layers: tuple[RuntimeLayer, ...], *, image: bool, real: bool) -> None:
+    def __init__(self, model: NetworkModel, layers: tuple[RuntimeLayer, ...], *, image: bool, planes: int) -> None:
         self.model, self.layers, self.image = model, layers, image
-        self.form = REALS if image or real else COUNTS
-        self.planes = 1 if self.form == REALS else _planes(model)
+        self.form = COUNTS if planes else REALS
+        self.planes = planes or 1
 
     def words(self, build: Build) -> int:
         """Return how many words of 64 bits the state has."""
@@ -96,7 +100,7 @@ class _Export:
 
     def source(self) -> str:
         """Return model.c: all arrays, then what points to them."""
-        return _WRITTEN + '#include "model.h"\n\n' + _NUMBER + "\n" + "\n".join(self._definitions())
+        return c.WRITTEN + '#include "model.h"\n\n' + _NUMBER + "\n" + "\n".join(self._definitions())
 
     def _definitions(self) -> Iterator[str]:
         for i, layer in enumerate(self.layers):
@@ -114,9 +118,9 @@ class _Export:
             "planes": "MODEL_PLANES",
             "image": "MODEL_IMAGE",
         }
-        yield f"const bs_model model = {{\n{_fields(fields, 4)}}};\n"
+        yield f"const bs_model model = {{\n{c.fields(fields, 4)}}};\n"
         names = self.model.class_names or tuple(map(str, range(self.model.classes)))
-        yield _array("char *const", "model_class_names", [c.text_literal(names[i]) for i in _classes(self.model)])
+        yield _array("char *const", "model_class_names", [c.text_literal(names[i]) for i in class_order(self.model)])
         places = [f"{{{down}, {right}}}" for down, right in PLACES[self.model.glances]]
         yield f"const int8_t model_places[{len(places)}][2] = {{{', '.join(places)}}};\n"
 
@@ -127,7 +131,7 @@ class _Export:
 
 
 _HEADER = (
-    _WRITTEN
+    c.WRITTEN
     + """#ifndef MODEL_H
 #define MODEL_H
 
@@ -170,13 +174,19 @@ _NUMBER = """#ifdef BS_FIXED
 """
 
 
-def _planes(model: NetworkModel) -> int:
-    """Return the binary digits of event counts: those that the input's limit needs, or as many as there may be."""
-    largest = model.input.clip or 2**MOST_PLANES - 1
-    for planes in range(min(MOST_PLANES, largest.bit_length()), 0, -1):
+def _planes(model: NetworkModel, most: int | None) -> int:
+    """Return the binary digits of counts up to `most`; without it as many as the first layer's exact sums allow."""
+    largest = 2**MOST_PLANES - 1 if most is None else most
+    if not 1 <= largest < 2**MOST_PLANES:
+        raise ValueError(f"write_c: most_events must be 1..{2**MOST_PLANES - 1}, but is {most}")
+    for planes in range(largest.bit_length(), 0, -1):
         if planes_for(model, 2**planes - 1):
             return planes
-    raise ValueError("write_c: the first layer has so many inputs that their sum is not exact in float32")
+        if most is not None:
+            break
+    raise ValueError(
+        f"write_c: the first layer has too many inputs for exact sums of {most or 1} events; set real_input=True"
+    )
 
 
 def _array(kind: str, name: str, items: list[str]) -> str:
@@ -210,32 +220,4 @@ def _layer(layer: RuntimeLayer, number: int) -> str:
     fields |= {"betas": layer.beta.size, "thetas": 0 if layer.theta is None else layer.theta.size}
     fields |= {"adaptive": int(layer.adaptive)}
     fields |= {name: c.factor(getattr(layer, name)) for name in ("rho", "rest", "strength")}
-    return f"    {{\n{_fields(fields, 8)}    }},\n"
-
-
-def _fields(fields: Mapping[str, object], indent: int) -> str:
-    return "".join(f"{' ' * indent}.{name} = {value},\n" for name, value in fields.items())
-
-
-def _classes(model: NetworkModel) -> NDArray[np.intp]:
-    """Return which class each of the runtime's scores belongs to."""
-    return channels_last(model.layers[-1].output)
-
-
-def _test_vector(model: NetworkModel, vector: CheckVector) -> str:
-    """Return test_vector.c: how the input is drawn, and the answer."""
-    order = _classes(model)
-    parts = [_WRITTEN + '#include "test_vector.h"\n\n#include <stddef.h>\n']
-    if vector.spikes is not None:
-        parts.append(c.words("spikes", pack_rows(vector.spikes[:, order])))
-    for name, values in (("membrane", vector.membrane), ("scores", vector.scores)):
-        parts.append(c.array("float", name, [c.float_literal(value) for value in values[order]]))
-    fields = {
-        "seed": c.word(vector.seed),
-        "density": vector.density,
-        "steps": vector.steps,
-        "spikes": "NULL" if vector.spikes is None else "spikes",
-        "membrane": "membrane",
-        "scores": "scores",
-    }
-    return "\n".join([*parts, f"const test_vector vector = {{\n{_fields(fields, 4)}}};\n"])
+    return f"    {{\n{c.fields(fields, 8)}    }},\n"

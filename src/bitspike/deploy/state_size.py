@@ -39,7 +39,7 @@ def _shared(layers: Sequence[RuntimeLayer], planes: int, image: bool, build: Bui
     recurrent = [n for n, layer in zip(neurons, layers, strict=True) if layer.recurrent is not None]
     dense = [layer.output[0] for layer in layers if layer.kind != CONV]
     windows = [(len(layer.pools) + 1) * _filled(layer.output[0], build.lanes) for layer in layers if layer.kind == CONV]
-    yield 8
+    yield 12
     yield 4 * neurons[-1]
     yield 8 * neurons[-1] if last.theta is None else 0
     yield 4 * planes * _words(math.prod(first.input))

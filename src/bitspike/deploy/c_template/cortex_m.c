@@ -77,15 +77,16 @@ void clock_stop(uint32_t what)
 /* The stack is filled with a pattern, so that main can say how much of it was used. */
 #define UNUSED 0xB175B17Eu
 
-extern uint32_t stack_bottom[], stack_untouched[]; /* above the second are the words of `reset` itself */
+extern uint32_t stack_bottom[];
 
 static uint32_t stack_bytes_used(void)
 {
+    const uintptr_t top = (uintptr_t)stack_top;
     const uint32_t *word = stack_bottom;
-    while (word < stack_top && *word == UNUSED) {
+    while ((uintptr_t)word < top && *word == UNUSED) {
         word++;
     }
-    return (uint32_t)(stack_top - word) * 4u;
+    return (uint32_t)(top - (uintptr_t)word);
 }
 
 static void write_ticks(const char *what, uint32_t index)
@@ -112,14 +113,16 @@ void reset(void)
 {
     const uint32_t *from = data_load;
     uint32_t *to;
+    uintptr_t used;
 
-    for (to = data_start; to < data_end; to++) {
+    for (to = data_start; (uintptr_t)to < (uintptr_t)data_end; to++) {
         *to = *from++;
     }
-    for (to = bss_start; to < bss_end; to++) {
+    for (to = bss_start; (uintptr_t)to < (uintptr_t)bss_end; to++) {
         *to = 0;
     }
-    for (to = stack_bottom; to < stack_untouched; to++) {
+    __asm__ volatile("mov %0, sp" : "=r"(used));
+    for (to = stack_bottom; (uintptr_t)to < used; to++) {
         *to = UNUSED;
     }
 #ifdef __ARM_FP

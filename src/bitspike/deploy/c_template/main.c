@@ -1,4 +1,4 @@
-/* Runs the network on its test vector and compares spikes and membranes bit for bit. One line says how it went.
+/* Runs the network on its test vector and compares the answer bit for bit. One line says how it went.
  *
  * `run` is also an example of how to use the network. There is one for images, and one for sequences.
  */
@@ -10,6 +10,11 @@
 #include "test_vector.h"
 
 #define LAST (MODEL_LAYERS - 1u)
+#ifdef BS_SMALL
+#define MISFIT 0 /* the desktop has checked the sizes of the same constants */
+#else
+#define MISFIT bs_check(&model)
+#endif
 #define WORDS ((MODEL_CLASSES + 31u) / 32u)
 
 #if MODEL_EVENTS
@@ -69,7 +74,7 @@ static int run(void)
         clock_stop(SHOWING);
         for (uint32_t t = 0; t < each; t++) {
             clock_start();
-            if (bs_step(&model, state, NULL)) {
+            if (bs_advance(&model, state)) {
                 return -1;
             }
             clock_stop(STEPPING);
@@ -93,7 +98,7 @@ static int run(void)
                 failed |= bs_event(&model, state, i, input[i]);
             }
         }
-        failed |= bs_step(&model, state, NULL);
+        failed |= bs_advance(&model, state);
 #else
         failed |= bs_step(&model, state, input);
 #endif
@@ -114,31 +119,18 @@ static void write_count(const char *before, uint32_t number, const char *after)
     console_write(after);
 }
 
-/* A name on one line: what a terminal might obey is left out. */
-static void write_name(const char *name)
-{
-    char text[2] = {0, 0};
-    for (; *name; name++) {
-        text[0] = (unsigned char)*name < 32 || *name == 127 ? '?' : *name;
-        console_write(text);
-    }
-}
-
-/* PyTorch rounds the mean over time otherwise than this runtime, in the last bits. */
-static int is_near(float score, float expected)
-{
-    const float difference = score > expected ? score - expected : expected - score;
-    const float size = expected < 0.0f ? -expected : expected;
-    return difference <= (1.0f + size) / 131072.0f;
-}
-
 static void compare_numbers(void)
 {
     const bs_number *membrane = bs_membrane(&model, state, LAST);
     bs_scores(&model, state, scores);
     for (uint32_t i = 0; i < MODEL_CLASSES; i++) {
-        wrong_membranes += memcmp(&membrane[i], &vector.membrane[i], sizeof(float)) != 0;
-        wrong_scores += !is_near(scores[i], vector.scores[i]);
+#ifdef BS_FIXED
+        const float u = (float)membrane[i] / 65536.0f;
+#else
+        const float u = membrane[i];
+#endif
+        wrong_membranes += memcmp(&u, &vector.membrane[i], sizeof(float)) != 0;
+        wrong_scores += memcmp(&scores[i], &vector.scores[i], sizeof(float)) != 0;
     }
 }
 
@@ -158,14 +150,14 @@ static int report(void)
     write_count("", fired, " spikes of the last layer, ");
     write_count("", MODEL_CLASSES, " scores, all as expected; class ");
     write_count("", best, " (");
-    write_name(model_class_names[best]);
+    console_write(model_class_names[best]);
     console_write(")\n");
     return 0;
 }
 
 int main(void)
 {
-    if (bs_check(&model) || bs_state_bytes(&model) > sizeof state) {
+    if (bs_state_bytes(&model) > sizeof state || MISFIT) {
         console_write("check: FAILED: the model does not fit this runtime\n");
         return 1;
     }
