@@ -12,7 +12,13 @@ from bitspike.deploy.model import AdaptationModel, LayerModel, NetworkModel, Poo
 
 
 def random_layer(
-    rng: np.random.Generator, kind: str, arriving: Shape, *, last: bool = False, delays: bool = False, leaky: bool = False
+    rng: np.random.Generator,
+    kind: str,
+    arriving: Shape,
+    *,
+    last: bool = False,
+    delays: bool = False,
+    leaky: bool = False,
 ) -> LayerModel:
     """Return a layer of any size with any of the parts that a layer may have."""
     settings: dict[str, Any] = {}
@@ -68,7 +74,9 @@ def random_model(
     for i, kind in enumerate(kinds):
         last = i == len(kinds) - 1
         layers.append(
-            random_layer(rng, "conv" if kind == "c" else "dense", arriving, last=last, delays=delays, leaky=leaky and last)
+            random_layer(
+                rng, "conv" if kind == "c" else "dense", arriving, last=last, delays=delays, leaky=leaky and last
+            )
         )
         arriving = layers[-1].output
     readout = "membrane" if leaky else "spikes"

@@ -13,90 +13,128 @@ from bitspike.cli.options import AsJson, Device, SpikeSeed, Trim
 from bitspike.cli.process import tune_process
 
 if TYPE_CHECKING:
-    from bitspike.experiments.speech import Heard, Prediction, SpeechNetwork
+    from bitspike.experiments.predicting.networks import Network
+    from bitspike.experiments.predicting.predictions import Prediction
+
+LATE = 0.05  # a smaller share of events that come too late is not worth a note
 
 
 @app.command()
 def predict(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="The folder of a run on spoken digits (shd), or of trials.")
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A run's folder, a packed file, or a name of bitspike pretrained."),
     ],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Recordings (WAV), or files of bitspike encode.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Pictures, npz or HDF5 files of images or events, recordings (WAV), or files of bitspike encode.",
+        ),
     ],
+    invert: Annotated[bool, typer.Option("--invert", help="Turn black into white: for images of dark things.")] = False,
+    time_unit: Annotated[
+        str | None, typer.Option(metavar="s|ms|us", help="The unit of an events' array t (default: as in training).")
+    ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the spikes of the cochlea and of each layer into this PNG file.")
+        Path | None,
+        typer.Option(help="Draw the spikes of recordings and of each layer into this PNG file."),
     ] = None,
     seed: SpikeSeed = 0,
     trim: Trim = True,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Say which digit is spoken in each recording, with the network's confidence."""
-    tune_process()
-    from bitspike.analysis.traces import require_matplotlib
-    from bitspike.experiments.assembly import pick_device
-    from bitspike.experiments.speech import SpeechNetwork, hear
+    """Say what a trained network takes each sample of the files for, with its confidence.
 
+    Files are turned into the network's input as in its training: images are scaled, events binned, recordings encoded.
+    """
+    tune_process()
+    from bitspike.experiments.predicting.file_samples import ReadOptions, require_time_unit
+    from bitspike.experiments.predicting.files import read_files
+    from bitspike.experiments.predicting.networks import open_network
+    from bitspike.experiments.predicting.predictions import predict as ask
+    from bitspike.experiments.speech_figure import draw_heard, require_drawable
+
+    network = open_network(model, device)
     if figure is not None:
-        require_matplotlib()
-        if figure.suffix.lower() != ".png":
-            raise ValueError(f"--figure must end in .png, but is {figure}")
-    network = SpeechNetwork(run, pick_device(device))
+        require_drawable(network, figure)
     with bars() as begin:
-        heard = hear(files, seed=seed, trim=trim, progress=begin)
-    found = network.predict(heard)
-    for note in heard.notes:
+        options = ReadOptions(
+            invert=invert, seed=seed, trim=trim, time_unit=require_time_unit(time_unit), progress=begin
+        )
+        given = read_files(files, network.trained_on, options)
+        found = ask(network, given, keep=figure is not None, progress=begin)
+    for note in given.notes:
         say(f"note: {note}")
-    for each in found:
-        if each.missed > 0.05:
-            say(f"note: {each.name}: {each.missed:.0%} of the spikes come after the network's {_end(network):g} ms")
+    _say_late(network, found)
     if figure is not None:
-        _draw(network, heard, found, figure)
+        draw_heard(network, given, found, figure)
     if as_json:
-        echo_json({"run": str(network.run), "seed": seed, "trim": trim, "recordings": [_plain(each) for each in found]})
+        echo_json(_plain(network, found, seed, trim))
         return
     width = max(len(each.name) for each in found)
     for each in found:
         echo(f"{each.name:<{width}}  {_line(each)}")
+    _echo_accuracy(found)
     if figure is not None:
         echo(f"figure: {figure}")
 
 
-def _end(network: SpeechNetwork) -> float:
-    return network.binning.end_us / 1000
+def _say_late(network: Network, found: list[Prediction]) -> None:
+    if network.trained_on.input.kind != "events":
+        return
+    from bitspike.experiments.model_input import binning_by
+
+    what = "spikes" if network.trained_on.hears_recordings else "events"
+    end = binning_by(network.trained_on.input).end_us / 1000
+    for each in found:
+        if each.missed > LATE:
+            say(f"note: {each.name}: {each.missed:.0%} of the {what} come after the network's {end:g} ms")
 
 
 def _line(prediction: Prediction) -> str:
-    """Return the answer with its confidence, and the next best."""
+    """Return the answer with its confidence, the next best, and what is right if the answer is wrong."""
+    wrong = prediction.expected is not None and prediction.expected != prediction.label
+    right = f"   wrong: {prediction.expected_name}" if wrong else ""
     if prediction.label is None:
-        return "no answer: no output fired, or all alike"
+        return f"no answer: no output fired, or all alike{right}"
     best = sorted(prediction.confidence.items(), key=lambda pair: -pair[1])[:3]
     first, *others = (f"{name} {sure:.1%}" for name, sure in best)
-    return f"{first}   then {', '.join(others)}" if others else first
+    return f"{first}   then {', '.join(others)}{right}" if others else f"{first}{right}"
 
 
-def _plain(prediction: Prediction) -> dict[str, Any]:
+def _echo_accuracy(found: list[Prediction]) -> None:
+    from bitspike.experiments.predicting.predictions import accuracy
+
+    if (reached := accuracy(found)) is not None:
+        share, samples = reached
+        echo(f"accuracy {share:.2%} of {samples} sample{'s' * (samples != 1)} with a label")
+
+
+def _plain(network: Network, found: list[Prediction], seed: int, trim: bool) -> dict[str, Any]:
+    from bitspike.experiments.predicting.predictions import accuracy
+
+    reached = accuracy(found)
+    samples = [_plain_sample(each) for each in found]
+    heard = {"run": network.name, "seed": seed, "trim": trim, "recordings": samples}  # their names before 0.2
+    return {
+        "model": network.name,
+        "trained_on": network.trained_on.title,
+        "accuracy": None if reached is None else reached[0],
+        "labelled": 0 if reached is None else reached[1],
+        "samples": samples,
+        **(heard if network.trained_on.hears_recordings else {}),
+    }
+
+
+def _plain_sample(prediction: Prediction) -> dict[str, Any]:
     return {
         "file": prediction.name,
         "label": prediction.label,
         "answer": prediction.answer,
         "confidence": prediction.confidence,
-        "spikes": {name: int(spikes.sum()) for name, spikes in prediction.layers.items()},
+        "expected": prediction.expected,
+        "spikes": prediction.spikes,
         "missed": round(prediction.missed, 4),
     }
-
-
-def _draw(network: SpeechNetwork, heard: Heard, found: list[Prediction], path: Path) -> None:
-    from bitspike.analysis.speech_figure import HeardSpikes, draw_speech
-
-    events = network.in_its_time(heard.events)
-    panels = []
-    for i, each in enumerate(found):
-        here = slice(int(events.offsets[i]), int(events.offsets[i + 1]))
-        sure = "" if each.label is None else f" ({each.confidence[each.answer]:.0%})"
-        title = f"{Path(each.name).name}: {each.answer}{sure}"
-        spikes = events.t[here] / 1000, events.x[here]
-        steps = network.binning.steps * network.binning.bin_us / 1000
-        panels.append(HeardSpikes(title, *spikes, each.layers, each.membrane, each.label, steps))
-    draw_speech(panels, list(found[0].confidence), path)

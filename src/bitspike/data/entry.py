@@ -64,7 +64,8 @@ class ImageSource:
 class EventSource:
     """The source of a data set of events. `read` gives those for training and those for testing.
 
-    The other fields say how events become frames; an experiment's [data] table may say otherwise.
+    The fields from `bin_ms` to `polarity` say how events become frames; an experiment's [data] table may say otherwise.
+    The last three say what a new file must be like to be read as the set's own are.
     """
 
     read: Callable[[Found, Progress], tuple[Events, Events]]
@@ -73,6 +74,9 @@ class EventSource:
     test_steps: int | None = None  # of a test sample, if it has another length
     downsample: int = 1
     polarity: bool = True
+    sensor: tuple[int, ...] | None = None  # (height, width), or (units,)
+    origin: Literal["zero", "first"] = "first"  # bins count from time 0, or from a sample's first event
+    time_unit: Literal["s", "ms", "us"] | None = None  # of an array `t`
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Entry:
     `folders` are the names of folders in which copies lie. `page` is where a person gets the files if no mirror has
     them. `labels` says what a label is: a class, or the time step at which the output should fire. `group_names` says
     what groups the samples are in, such as "speakers", which a split never divides; empty if they are in none.
+    `class_names` has a name for each class, by its label; it is empty where the set gives none.
     """
 
     name: str
@@ -104,6 +109,7 @@ class Entry:
     editions: tuple[Edition, ...] = ()
     page: str = ""
     group_names: str = ""
+    class_names: tuple[str, ...] = ()
 
     @property
     def drawn_from_seed(self) -> bool:

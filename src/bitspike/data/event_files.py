@@ -92,10 +92,14 @@ def _reason(kinds: Sequence[Kind], names: set[str]) -> str:
     return f"; {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing for {begun[0]}"
 
 
-def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
-    """Read `images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`."""
+def read_image_file(path: Path, *, limit: int = LIMIT, labelled: bool = True) -> Images:
+    """Read `images [N, H, W]` or `[N, C, H, W]`, uint8 or floats in [0, 1], with `labels [N]`.
+
+    Unless they must be `labelled`, images of a file without labels have the label -1.
+    """
     with open_arrays(path, limit) as arrays:
-        values, labels = array(path, arrays, "images"), _labels(path, arrays)
+        values = array(path, arrays, "images")
+        labels = _labels(path, arrays, None if labelled else len(values))
         groups = _groups(path, arrays, len(labels))
     if values.ndim not in (3, 4) or not all(values.shape):
         raise ValueError(
@@ -121,10 +125,11 @@ def read_image_file(path: Path, *, limit: int = LIMIT) -> Images:
     return Images(torch.from_numpy(np.ascontiguousarray(values)), torch.from_numpy(labels), _tensor(groups))
 
 
-def read_spike_file(path: Path, *, limit: int = LIMIT) -> Frames:
-    """Read `spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`."""
+def read_spike_file(path: Path, *, limit: int = LIMIT, labelled: bool = True) -> Frames:
+    """Read `spikes [N, T, ...]`, whole numbers 0..255 of any type, with `labels [N]`; -1 as for images."""
     with open_arrays(path, limit) as arrays:
-        values, labels = array(path, arrays, "spikes"), _labels(path, arrays)
+        values = array(path, arrays, "spikes")
+        labels = _labels(path, arrays, None if labelled else len(values))
         groups = _groups(path, arrays, len(labels))
     if values.ndim < 3 or not all(values.shape):
         raise ValueError(f"{path}: spikes must be [N, T, ...], none of them 0, but is {list(values.shape)}")
@@ -142,12 +147,13 @@ def read_event_file(
     sensor: tuple[int, ...] | None = None,
     limit: int = LIMIT,
     from_first: bool = True,
+    labelled: bool = True,
 ) -> Events:
     """Read events: `t` in `time_unit` (or `t_us`), `x`, perhaps `y` and `p`, `offsets [N+1]` and `labels [N]`.
 
     Without `sensor` the largest coordinates give its size, which is too small if no event touched its border. Each
     sample is sorted by time, and unless `from_first` is False its time starts at its first event. `p` may be 0 and 1,
-    -1 and 1, or truth values.
+    -1 and 1, or truth values. Unless they must be `labelled`, samples of a file without labels have the label -1.
     """
     with open_arrays(path, limit) as arrays:
         name, unit = _time(path, arrays, time_unit)
@@ -159,7 +165,7 @@ def read_event_file(
             columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)
         if "p" in arrays:
             columns["p"] = _polarity(path, arrays, len(t))
-        labels = _labels(path, arrays)
+        labels = _labels(path, arrays, None if labelled else len(array(path, arrays, "offsets")) - 1)
         offsets = _offsets(path, arrays, len(t), len(labels))
         groups = _groups(path, arrays, len(labels))
     sensor = sensor_size(path, columns, offsets, sensor)
@@ -210,7 +216,10 @@ def _polarity(path: Path, arrays: Mapping[str, Stored], length: int) -> NDArray[
     return values.astype(np.uint8)
 
 
-def _labels(path: Path, arrays: Mapping[str, Stored]) -> NDArray[np.int64]:
+def _labels(path: Path, arrays: Mapping[str, Stored], unlabelled: int | None = None) -> NDArray[np.int64]:
+    """Return the labels as numbers; where there are none, -1 for each of `unlabelled` samples, if that is given."""
+    if unlabelled is not None and "labels" not in arrays:
+        return np.full(max(unlabelled, 0), -1, np.int64)
     return as_numbers(label_column(path, arrays))
 
 

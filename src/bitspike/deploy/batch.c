@@ -23,6 +23,15 @@ typedef struct {
     uint32_t *counts;              /* likewise */
 } Batch;
 
+static float to_float(bs_number u)
+{
+#ifdef BS_FIXED
+    return (float)u / 65536.0f;
+#else
+    return u;
+#endif
+}
+
 static void write_layer(const Batch *b, uint32_t l, int64_t t, int64_t sample)
 {
     const bs_layer *layer = &b->model->layer[l];
@@ -36,7 +45,7 @@ static void write_layer(const Batch *b, uint32_t l, int64_t t, int64_t sample)
     if (b->membrane[l]) {
         const bs_number *u = bs_membrane(b->model, b->state, l);
         for (uint32_t i = 0; i < n; i++)
-            b->membrane[l][at + i % layer->channels * pixels + i / layer->channels] = (float)u[i];
+            b->membrane[l][at + i % layer->channels * pixels + i / layer->channels] = to_float(u[i]);
     }
 }
 

@@ -9,7 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy.layout import COUNTS, MOST_PLANES, REALS, RuntimeLayer, planes_for, runtime_layers
+from bitspike.deploy.layout import (
+    COUNTS,
+    FACTOR_BITS,
+    MOST_PLANES,
+    NUMBER_BITS,
+    REALS,
+    RuntimeLayer,
+    fixed_point,
+    planes_for,
+    runtime_layers,
+)
 from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.plain_engine import Step
 from bitspike.nn.glances import PLACES
@@ -30,21 +40,32 @@ class _CPool(ctypes.Structure):
     _fields_ = _fields(ctypes.c_uint32, "kind size stride")
 
 
-class _CLayer(ctypes.Structure):
-    """`bs_layer` of runtime.h, field by field."""
-
-    _fields_ = (
+def _layer_fields(factor: type) -> tuple[tuple[str, type], ...]:
+    """Return `bs_layer` of runtime.h, field by field; `factor` is bs_factor."""
+    return (
         *_fields(ctypes.c_uint32, "kind in_channels in_rows in_columns channels rows columns kernel stride padding"),
         *_fields(ctypes.c_uint32, "pools"),
         ("pool", _CPool * 4),
         *_fields(ctypes.c_void_p, "weight wide bias scale offset delays"),
         *_fields(ctypes.c_uint32, "longest"),
         *_fields(ctypes.c_void_p, "recurrent"),
-        *_fields(ctypes.c_float, "recurrent_scale"),
+        *_fields(factor, "recurrent_scale"),
         *_fields(ctypes.c_void_p, "beta theta"),
         *_fields(ctypes.c_uint32, "betas thetas adaptive"),
-        *_fields(ctypes.c_float, "rho rest strength"),
+        *_fields(factor, "rho rest strength"),
     )
+
+
+class _CLayer(ctypes.Structure):
+    """A layer with float32 numbers."""
+
+    _fields_ = _layer_fields(ctypes.c_float)
+
+
+class _CFixedLayer(ctypes.Structure):
+    """A layer with fixed-point numbers."""
+
+    _fields_ = _layer_fields(ctypes.c_int32)
 
 
 class _CModel(ctypes.Structure):
@@ -67,21 +88,21 @@ class _CBatch(ctypes.Structure):
     )
 
 
-declare("bs_check", POINTER)
-declare("bs_state_bytes", POINTER, result=ctypes.c_size_t)
-declare("bs_reset", POINTER, POINTER, result=None)
-declare("bs_rest", POINTER, POINTER, result=None)
-declare("bs_show", POINTER, POINTER, POINTER, ctypes.c_int, ctypes.c_int, result=None)
-declare("bs_event", POINTER, POINTER, ctypes.c_uint32, ctypes.c_uint32)
-declare("bs_step", POINTER, POINTER, POINTER)
-declare("bs_steps", POINTER, POINTER, result=ctypes.c_uint32)
-declare("bs_spikes", POINTER, POINTER, ctypes.c_uint32, result=POINTER)
-declare("bs_membrane", POINTER, POINTER, ctypes.c_uint32, result=POINTER)
-declare("bs_counts", POINTER, POINTER, result=POINTER)
-declare("bs_scores", POINTER, POINTER, POINTER, result=None)
-declare("bs_wide_bytes", POINTER, result=ctypes.c_size_t)
-declare("bs_widen", POINTER, POINTER, result=None)
+for _prefix in ("bs_", "bs_fixed_"):
+    declare(_prefix + "check", POINTER)
+    declare(_prefix + "state_bytes", POINTER, result=ctypes.c_size_t)
+    declare(_prefix + "reset", POINTER, POINTER, result=None)
+    declare(_prefix + "event", POINTER, POINTER, ctypes.c_uint32, ctypes.c_uint32)
+    declare(_prefix + "step", POINTER, POINTER, POINTER)
+    declare(_prefix + "steps", POINTER, POINTER, result=ctypes.c_uint32)
+    declare(_prefix + "spikes", POINTER, POINTER, ctypes.c_uint32, result=POINTER)
+    declare(_prefix + "membrane", POINTER, POINTER, ctypes.c_uint32, result=POINTER)
+    declare(_prefix + "counts", POINTER, POINTER, result=POINTER)
+    declare(_prefix + "scores", POINTER, POINTER, POINTER, result=None)
+    declare(_prefix + "wide_bytes", POINTER, result=ctypes.c_size_t)
+    declare(_prefix + "widen", POINTER, POINTER, result=None)
 declare("bitspike_run_batch", POINTER, result=COUNT)
+declare("bitspike_run_batch_fixed", POINTER, result=COUNT)
 
 
 class Ran(NamedTuple):
@@ -93,13 +114,17 @@ class Ran(NamedTuple):
 
 
 class CEngine:
-    """A network in C. `wide` spends memory on convolutions, several times that of their weights, for speed."""
+    """A network in C. `wide` spends memory on convolutions, several times that of their weights, for speed.
 
-    def __init__(self, model: NetworkModel, threads: int, *, wide: bool = True) -> None:
-        self.model = model
+    `fixed` computes in fixed point (runtime_numbers.h), as a microcontroller without floats would: not the same bits.
+    """
+
+    def __init__(self, model: NetworkModel, threads: int, *, wide: bool = True, fixed: bool = False) -> None:
+        self.model, self.fixed = model, fixed
         layers = runtime_layers(model)
         self._arrays: list[Any] = [layers]  # what C points to must live as long as it is used
-        self._layers = (_CLayer * len(layers))(*(self._c_layer(layer) for layer in layers))
+        kind: Any = _CFixedLayer if fixed else _CLayer
+        self._layers: Any = (kind * len(layers))(*(kind(*self._c_fields(layer)) for layer in layers))
         if wide:
             self._widen()
         delays = any(layer.delays is not None for layer in layers)
@@ -117,21 +142,33 @@ class CEngine:
         self.threads = threads
         self._pool: ThreadPoolExecutor | None = None
         for c_model in self._models.values():
-            wrong = kernels().bs_check(ctypes.byref(c_model))
+            wrong = self.call("check", ctypes.byref(c_model))
             if wrong:
                 raise ValueError(f"engine: the sizes of layer {wrong} do not fit, or its sums are too large")
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of runtime.h, of the copy with float32 or with fixed-point numbers."""
+        return getattr(kernels(), ("bs_fixed_" if self.fixed else "bs_") + name)(*arguments)
 
     def _address(self, array: NDArray[Any] | None, dtype: type) -> int | None:
         if array is None:
             return None
-        held = np.ascontiguousarray(array, dtype)
+        held: NDArray[Any] = np.ascontiguousarray(array, dtype)
         self._arrays.append(held)
         return held.ctypes.data
 
-    def _c_layer(self, layer: RuntimeLayer) -> _CLayer:
-        floats = (layer.bias, layer.scale, layer.offset)
-        bias, scale, offset = (self._address(array, np.float32) for array in floats)
-        return _CLayer(
+    def _real(self, array: Floats | None, bits: int) -> int | None:
+        """Return the address of real numbers; of fixed-point ones with so many bits behind the point."""
+        if array is None or not self.fixed:
+            return self._address(array, np.float32)
+        return self._address(fixed_point(array, bits), np.int32)
+
+    def _c_fields(self, layer: RuntimeLayer) -> tuple[Any, ...]:
+        """Return the fields of `bs_layer` in their order."""
+        factors = [layer.recurrent_scale, layer.rho, layer.rest, layer.strength]
+        if self.fixed:
+            factors = [int(fixed_point(factor, FACTOR_BITS)) for factor in factors]
+        return (
             layer.kind,
             *layer.input,
             *layer.output,
@@ -142,35 +179,37 @@ class CEngine:
             (_CPool * 4)(*(_CPool(*pool) for pool in layer.pools)),
             self._address(layer.weight, np.uint32),
             None,
-            bias,
-            scale,
-            offset,
+            self._real(layer.bias, NUMBER_BITS),
+            self._real(layer.scale, FACTOR_BITS),
+            self._real(layer.offset, NUMBER_BITS),
             self._address(layer.delays, np.uint16),
             layer.longest,
             self._address(layer.recurrent, np.uint32),
-            layer.recurrent_scale,
-            self._address(layer.beta, np.float32),
-            self._address(layer.theta, np.float32),
+            factors[0],
+            self._real(layer.beta, FACTOR_BITS),
+            self._real(layer.theta, NUMBER_BITS),
             layer.beta.size,
             0 if layer.theta is None else layer.theta.size,
             layer.adaptive,
-            layer.rho,
-            layer.rest,
-            layer.strength,
+            *factors[1:],
         )
 
     def _widen(self) -> None:
         for layer in self._layers:
-            words = kernels().bs_wide_bytes(ctypes.byref(layer)) // 4
-            if words:
-                wide = _aligned(4 * words)
-                kernels().bs_widen(ctypes.byref(layer), wide.ctypes.data)
+            size = self.call("wide_bytes", ctypes.byref(layer))
+            if size:
+                wide = _aligned(size)
+                self.call("widen", ctypes.byref(layer), wide.ctypes.data)
                 self._arrays.append(wide)
                 layer.wide = wide.ctypes.data
 
     def c_model(self, *, reals: bool, image: bool) -> _CModel:
         """Return the network as C takes it, fed with real numbers or event counts."""
         return self._models[REALS if reals else COUNTS, image]
+
+    def new_state(self, c_model: _CModel) -> NDArray[np.uint8]:
+        """Return memory for a network's state, not yet reset."""
+        return _aligned(self.call("state_bytes", ctypes.byref(c_model)))
 
     def run_images(self, images: Floats, steps: int, recorded: set[int]) -> Ran:
         """Run static inputs `[B, ...]`."""
@@ -211,7 +250,7 @@ class CEngine:
         address = ctypes.addressof(c_model)
 
         def run_part(first: int, last: int) -> bool:
-            state = new_state(c_model)
+            state = self.new_state(c_model)
             order = _CBatch(
                 address,
                 state.ctypes.data,
@@ -229,7 +268,8 @@ class CEngine:
                 ran.scores.ctypes.data,
                 ran.counts.ctypes.data,
             )
-            return bool(kernels().bitspike_run_batch(ctypes.byref(order)))
+            run = kernels().bitspike_run_batch_fixed if self.fixed else kernels().bitspike_run_batch
+            return bool(run(ctypes.byref(order)))
 
         failed = self._over_threads(run_part, batch)
         return ran._replace(counts=self.channels_first(ran.counts), scores=self.channels_first(ran.scores)), failed
@@ -250,11 +290,6 @@ class CEngine:
         bounds = [batch * i // parts for i in range(parts + 1)]
         self._pool = self._pool or ThreadPoolExecutor(self.threads)
         return any(list(self._pool.map(run_part, bounds[:-1], bounds[1:])))
-
-
-def new_state(c_model: _CModel) -> NDArray[np.uint8]:
-    """Return memory for a network's state, not yet reset."""
-    return _aligned(kernels().bs_state_bytes(ctypes.byref(c_model)))
 
 
 def _aligned(size: int) -> NDArray[np.uint8]:

@@ -41,7 +41,8 @@ class Engine:
     `engine(batch)` takes what `net(x)` takes, as a NumPy array or a CPU tensor: `[B, *input_shape]`, shown for the
     network's steps, or a sequence `[T, B, *input_shape]`; float32, or uint8: of images these are divided by 255, of
     sequences they are event counts. `stream()` takes one step or one event at a time. The batch is shared out to
-    `threads` (default: all that the process may use).
+    `threads` (default: all that the process may use). `fixed_point=True` computes membranes in whole numbers of 2**-16,
+    as a microcontroller without floats does: not the same bits, but what such a chip would answer.
 
     Examples:
         >>> import numpy as np
@@ -54,12 +55,14 @@ class Engine:
         [1.0, 0.0, 1.0]
     """
 
-    def __init__(self, model: NetworkModel, threads: int | None = None) -> None:
+    def __init__(self, model: NetworkModel, threads: int | None = None, *, fixed_point: bool = False) -> None:
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"Engine: threads must be a whole number >= 1 or None, but is {threads!r}")
         self.model = model
         self._c: CEngine | None = None
         if library() is None:
+            if fixed_point:
+                raise ValueError("Engine: fixed_point needs the compiled part of bitspike; install a C compiler first")
             warnings.warn(
                 "Engine: the compiled part of bitspike is missing, so NumPy runs the network: the same results, but "
                 "a hundred times slower; install a C compiler and then bitspike again",
@@ -67,7 +70,7 @@ class Engine:
                 stacklevel=2,
             )
         else:
-            self._c = CEngine(model, threads or _all_threads())
+            self._c = CEngine(model, threads or _all_threads(), fixed=fixed_point)
 
     def __call__(self, batch: Any, *, steps: int | None = None, record: bool = False) -> EngineOutput:
         """Run a batch; `steps` is for static input (default: the network's). `record` keeps every layer's output."""
@@ -119,7 +122,8 @@ class Engine:
         if steps is not None:
             require_steps("Engine", steps)
         if extra == 2:
-            return np.ascontiguousarray(x), self._require_sequence(len(x), steps)
+            self._require_sequence(len(x), steps)
+            return np.ascontiguousarray(x), None
         if any(layer.delays is not None for layer in self.model.layers):
             raise ValueError(
                 f"Engine: delays need a sequence [T, B, ...], but the input is static, {list(x.shape)}; "

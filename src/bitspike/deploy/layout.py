@@ -23,6 +23,9 @@ MOST_PLANES = 8  # BS_PLANES
 EXACT = 2**24  # whole numbers up to here are exact in float32
 
 
+NUMBER_BITS, FACTOR_BITS = 16, 24  # behind the point, of fixed-point numbers and factors (runtime_numbers.h)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RuntimeLayer:
     """One layer, field by field `bs_layer` of runtime.h."""
@@ -56,6 +59,13 @@ def pack_rows(bits: NDArray[np.bool_]) -> Words:
     padded = np.zeros((rows, -(-lanes // 32) * 32), np.bool_)
     padded[:, :lanes] = bits
     return np.ascontiguousarray(np.packbits(padded, axis=1, bitorder="little").view("<u4").astype(np.uint32))
+
+
+def fixed_point(values: Floats | float, bits: int) -> NDArray[np.int32]:
+    """Return numbers as whole numbers of 2**-bits, the nearest; what is too large stays at the end of the range."""
+    most = 2**31 - 1
+    scaled = np.rint(np.asarray(values, np.float64) * 2.0**bits)
+    return np.clip(scaled, -most, most).astype(np.int32)
 
 
 def channels_last(shape: Shape) -> NDArray[np.intp]:

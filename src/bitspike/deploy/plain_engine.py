@@ -144,8 +144,8 @@ def scores(model: NetworkModel, spikes: Floats, membrane: Floats) -> Floats:
     """
     steps = len(spikes)
     if model.readout == "spikes":
-        return (spikes.sum(0, dtype=np.float64) / steps).astype(np.float32)
-    total = np.zeros(membrane.shape[1:])
+        return np.asarray(spikes.sum(0, dtype=np.float64) / steps, np.float32)
+    total: Doubles = np.zeros(membrane.shape[1:])
     for u in membrane:  # one after the other: NumPy's own sum takes another order
         total += u
     return membrane_scores(model, total, steps)
@@ -154,7 +154,7 @@ def scores(model: NetworkModel, spikes: Floats, membrane: Floats) -> Floats:
 def membrane_scores(model: NetworkModel, total: Doubles, steps: int) -> Floats:
     """Return the scores of a leaky readout from the sum of its membrane over `steps`."""
     share = np.float32(1) - model.layers[-1].beta.reshape(-1)
-    return (total / steps).astype(np.float32) * share
+    return np.asarray((total / steps).astype(np.float32) * share)
 
 
 def current(layer: LayerModel, x: Floats) -> Floats:
@@ -174,7 +174,7 @@ def _dense_sum(layer: LayerModel, x: Floats) -> Doubles:
     signs = np.where(layer.weight, 1.0, -1.0)
     flat = x.reshape(len(x), -1).astype(np.float64)
     if _exact(x):
-        total = flat @ signs.T
+        total: Doubles = flat @ signs.T
     else:
         total = np.zeros((len(x), len(signs)))
         for j, column in enumerate(signs.T):
@@ -186,10 +186,9 @@ def _conv_sum(layer: LayerModel, x: Floats) -> Doubles:
     signs = np.where(layer.weight, 1.0, -1.0)
     pad = layer.padding
     padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
-    windows = sliding_window_view(padded, (layer.kernel, layer.kernel), axis=(2, 3))
-    windows = windows[:, :, :: layer.stride, :: layer.stride]  # [B, channels, rows, columns, kernel, kernel]
+    windows = _windows(padded, layer.kernel, layer.stride)
     if _exact(x):
-        return np.tensordot(windows, signs, ([1, 4, 5], [1, 2, 3])).transpose(0, 3, 1, 2)
+        return np.asarray(np.tensordot(windows, signs, ([1, 4, 5], [1, 2, 3])).transpose(0, 3, 1, 2))
     total = np.zeros((len(x), len(signs), *windows.shape[2:4]))
     for channel in range(signs.shape[1]):
         for row in range(layer.kernel):
@@ -201,7 +200,7 @@ def _conv_sum(layer: LayerModel, x: Floats) -> Doubles:
 
 def _pooled(pool: PoolModel, x: Doubles) -> Doubles:
     """Return the sums (of an average pool; the division comes later) or the largest of all windows."""
-    windows = sliding_window_view(x, (pool.size, pool.size), axis=(2, 3))[:, :, :: pool.stride, :: pool.stride]
+    windows = _windows(x, pool.size, pool.stride)
     if pool.kind == "max":
         return np.asarray(windows.max((4, 5)))
     total = np.zeros(windows.shape[:4])
@@ -209,6 +208,12 @@ def _pooled(pool: PoolModel, x: Doubles) -> Doubles:
         for column in range(pool.size):
             total += windows[..., row, column]
     return total
+
+
+def _windows(x: Doubles, size: int, stride: int) -> Doubles:
+    """Return all windows of images `[B, channels, rows, columns]`: `[B, channels, rows, columns, size, size]`."""
+    rows = sliding_window_view(x, size, axis=2)[:, :, ::stride]
+    return sliding_window_view(rows, size, axis=3)[:, :, :, ::stride]
 
 
 def _exact(x: Floats) -> bool:

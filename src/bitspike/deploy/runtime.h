@@ -10,7 +10,7 @@
  *
  * What every step computes is written down in plain_engine.py, and the same bits come out here: compile with
  * -ffp-contract=off (a fused multiply-add rounds otherwise). On little-endian x86-64 with GCC or Clang, vector code is
- * chosen when it runs; -DBS_PORTABLE leaves it out. -DBS_FIXED computes membranes in whole numbers of 2^-16.
+ * chosen when it runs; -DBS_PORTABLE leaves it out, and -DBS_SMALL all that only a desktop gains by. -DBS_FIXED computes membranes in whole numbers of 2^-16.
  */
 #ifndef BITSPIKE_RUNTIME_H
 #define BITSPIKE_RUNTIME_H
@@ -105,6 +105,10 @@ int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
  * bs_show, the image. 0, or -1 if a network on counts gets a frame that is none: then nothing has happened. */
 int bs_step(const bs_model *model, void *state, const float *frame);
 int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame); /* the same; not NULL */
+
+/* bs_step without a frame. A program that has no other step is linked without what frames need. -1 where a delay line
+ * holds real numbers, unless an image is shown. */
+int bs_advance(const bs_model *model, void *state);
 
 /* What may be asked after any step. Layers count from 0. */
 uint32_t bs_steps(const bs_model *model, const void *state);                                  /* since the reset */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime.h"
+#include "runtime_numbers.h"
 #include "runtime_state.h"
 
 /* A layer's neurons in one step. Of beta and theta, a step of 0 repeats one value. `theta` is NULL for a leaky readout,
@@ -40,9 +40,10 @@ typedef struct {
     uint32_t (*list_bits)(const uint32_t *bits, uint32_t from, uint32_t many, uint32_t *list);
     void (*count_pixels)(const uint32_t *bits, uint32_t pixels, uint32_t channels, int32_t times, int fresh,
                          int32_t *counts);
-    void (*pool_columns)(const int32_t *counts, uint32_t size, uint32_t channels, int32_t less, int32_t *sums);
+    void (*move_list)(const uint32_t *from, size_t n, uint32_t base, uint32_t *to);
+    void (*pool_columns)(const int32_t *counts, uint32_t size, size_t channels, int32_t less, int32_t *sums);
     void (*add_reals)(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values, uint32_t n,
-                      uint32_t lanes, double *sums);
+                      uint32_t lanes, Sum *sums);
     void (*to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less, uint32_t divisor,
                        bs_number *current);
     void (*fire)(const Firing *f);
@@ -162,11 +163,11 @@ static void expand_portable(const uint32_t *digits, uint32_t used, uint32_t word
 #include "runtime_undef.h"
 
 static void add_reals_portable(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values,
-                               uint32_t n, uint32_t lanes, double *sums)
+                               uint32_t n, uint32_t lanes, Sum *sums)
 {
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t *row = rows + (size_t)list[i] * words;
-        const double value = (double)values[i];
+        const Sum value = sum_of(values[i]);
         for (uint32_t j = 0; j < lanes; j++)
             sums[j] += row[j / 32] >> j % 32 & 1 ? value : -value;
     }
@@ -175,19 +176,19 @@ static void add_reals_portable(const uint32_t *rows, uint32_t words, const uint3
 /* One neuron: the new membrane; `z` is the spike before and becomes the spike now. Every operation is rounded. */
 static inline bs_number step_of(const Firing *f, uint32_t i, uint32_t *z)
 {
-    bs_number threshold, u = f->beta[f->beta_step * (size_t)i] * f->u[i] + f->current[i];
+    bs_number threshold, u = plus(times(f->beta[f->beta_step * (size_t)i], f->u[i]), f->current[i]);
     if (!f->theta)
         return u;
     threshold = f->theta[f->theta_step * (size_t)i];
     if (f->feedback)
-        u = u + f->feedback[i];
+        u = plus(u, f->feedback[i]);
     if (!f->a) {
-        u = *z ? u - threshold : u;
+        u = *z ? minus(u, threshold) : u;
     } else {
         const bs_number theta = threshold;
-        u = *z ? u - (theta + f->strength * f->a[i]) : u;
-        f->a[i] = f->rho * f->a[i] + (*z ? f->rest : 0.0f);
-        threshold = theta + f->strength * f->a[i];
+        u = *z ? minus(u, plus(theta, times(f->strength, f->a[i]))) : u;
+        f->a[i] = plus(times(f->rho, f->a[i]), *z ? number_of(f->rest) : 0);
+        threshold = plus(theta, times(f->strength, f->a[i]));
     }
     *z = u >= threshold;
     return u;
@@ -214,8 +215,10 @@ static void fire_portable(const Firing *f)
 }
 
 static const Kernels portable = {
-    plane_floats_portable, plane_bytes_portable,  NULL,               add_rows_portable,   list_bits_portable,
-    count_pixels_portable, pool_columns_portable, add_reals_portable, to_current_portable, fire_portable};
+    plane_floats_portable, plane_bytes_portable, NULL,
+    add_rows_portable,     list_bits_portable,   count_pixels_portable,
+    move_list_portable,    pool_columns_portable, add_reals_portable,
+    to_current_portable,   fire_portable};
 
 #if BS_VECTORS
 #include "runtime_x86.h"

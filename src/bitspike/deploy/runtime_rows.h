@@ -64,6 +64,13 @@ TARGET static void NAME(add_rows)(const uint32_t *rows, uint32_t words, const ui
 
 #ifndef ROWS_ONLY
 
+/* to = from + base. */
+TARGET static void NAME(move_list)(const uint32_t *restrict from, size_t n, uint32_t base, uint32_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = from[i] + base;
+}
+
 /* counts[i] += times * (how many of `channels` bits of pixel i are set), or = if `fresh`. */
 TARGET static void NAME(count_pixels)(const uint32_t *bits, uint32_t pixels, uint32_t channels, int32_t times, int fresh,
                                       int32_t *counts)
@@ -77,13 +84,13 @@ TARGET static void NAME(count_pixels)(const uint32_t *bits, uint32_t pixels, uin
 }
 
 /* sums = 2 * (the sum of `size` columns of counts) - less; `sums` may be `counts`. */
-TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, uint32_t channels, int32_t less, int32_t *sums)
+TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, size_t channels, int32_t less, int32_t *sums)
 {
     if (size == 2)
-        for (uint32_t j = 0; j < channels; j++)
+        for (size_t j = 0; j < channels; j++)
             sums[j] = 2 * (counts[j] + counts[j + channels]) - less;
     else
-        for (uint32_t j = 0; j < channels; j++) {
+        for (size_t j = 0; j < channels; j++) {
             int32_t sum = 0;
             for (uint32_t i = 0; i < size; i++)
                 sum += counts[i * channels + j];
@@ -91,25 +98,23 @@ TARGET static void NAME(pool_columns)(const int32_t *counts, uint32_t size, uint
         }
 }
 
-/* current = (times * sum - less) / divisor, + bias, * scale, + offset: of channels that lie side by side. A quotient of
- * whole numbers below 2^24 is rounded once, so a power of two may as well be multiplied with its reciprocal. */
-TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less,
+/* current = (twice * sum - less) / divisor, + bias, * scale, + offset: of channels that lie side by side. */
+TARGET static void NAME(to_current)(const bs_layer *layer, const int32_t *sums, int32_t twice, int32_t less,
                                     uint32_t divisor, bs_number *current)
 {
-    const uint32_t n = layer->channels;
-    const float by = (float)divisor, share = 1.0f / by;
-    if (divisor & (divisor - 1))
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = (float)(times * sums[i] - less) / by;
+    const size_t n = layer->channels;
+    if (divisor == 1)
+        for (size_t i = 0; i < n; i++)
+            current[i] = mean_of(twice * sums[i] - less, 1);
     else
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = (float)(times * sums[i] - less) * share;
+        for (size_t i = 0; i < n; i++)
+            current[i] = mean_of(twice * sums[i] - less, divisor);
     if (layer->bias)
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = current[i] + layer->bias[i];
+        for (size_t i = 0; i < n; i++)
+            current[i] = plus(current[i], layer->bias[i]);
     if (layer->scale)
-        for (uint32_t i = 0; i < n; i++)
-            current[i] = current[i] * layer->scale[i] + layer->offset[i];
+        for (size_t i = 0; i < n; i++)
+            current[i] = plus(times(layer->scale[i], current[i]), layer->offset[i]);
 }
 
 #endif

@@ -129,8 +129,7 @@ static void gather_row(Counter *c, const Wide *w, uint32_t y, uint32_t ky)
     uint32_t from = w->starts[y], many = w->starts[y + 1] - from;
     while (many) {
         const uint32_t room = LIST - c->n, now = many < room ? many : room;
-        for (uint32_t i = 0; i < now; i++)
-            c->list[c->n + i] = w->events[from + i] + base;
+        c->kernels->move_list(w->events + from, now, base, c->list + c->n);
         c->n += now;
         from += now;
         many -= now;
@@ -159,6 +158,12 @@ static void count_row(Counter *c, const Wide *w, uint32_t row, int32_t times, in
         flush(c);
 }
 
+static void add_ints(const int32_t *restrict from, size_t n, int32_t *restrict to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
 /* 2 * counts - what fired: a row of sums, its columns pooled. */
 static void finish_row(const Kernels *k, const Wide *w, uint32_t row)
 {
@@ -166,8 +171,7 @@ static void finish_row(const Kernels *k, const Wide *w, uint32_t row)
     int32_t *sums = w->sums + row * w->stride;
     memset(w->reached, 0, layer->in_columns * sizeof *w->reached);
     FOR_EACH_ROW(w, row, y, ky)
-    for (uint32_t x = 0; x < layer->in_columns; x++)
-        w->reached[x] += w->pixels[(uint32_t)y * layer->in_columns + x];
+    add_ints(w->pixels + (size_t)y * layer->in_columns, layer->in_columns, w->reached);
     for (uint32_t column = 0; column < w->columns; column++) {
         const uint32_t first = column * w->pool.stride;
         int32_t total = 0;

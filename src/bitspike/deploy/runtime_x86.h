@@ -181,17 +181,25 @@ AVX512 static uint32_t list_bits_avx512(const uint32_t *bits, uint32_t from, uin
     return n;
 }
 
+/* sum +- value, as the bits say. */
+AVX512 static inline __m512d add_real_avx512(__m512d sum, __m512d value, uint32_t bits)
+{
+    return _mm512_mask_add_pd(_mm512_sub_pd(sum, value), (__mmask8)bits, sum, value);
+}
+
 AVX512 static void add_reals_avx512(const uint32_t *rows, uint32_t words, const uint32_t *list, const float *values,
                                     uint32_t n, uint32_t lanes, double *sums)
 {
-    for (uint32_t j = 0; j < lanes; j += 8) {
-        __m512d sum = _mm512_loadu_pd(sums + j);
-        for (uint32_t i = 0; i < n; i++) {
-            const uint32_t row = rows[(size_t)list[i] * words];
+    for (uint32_t j = 0; j < lanes; j += 16) {
+        __m512d one = _mm512_loadu_pd(sums + j), other = _mm512_loadu_pd(sums + j + 8);
+        for (size_t i = 0; i < n; i++) {
+            const uint32_t row = rows[(size_t)list[i] * words] >> j;
             const __m512d value = _mm512_set1_pd((double)values[i]);
-            sum = _mm512_mask_add_pd(_mm512_sub_pd(sum, value), (__mmask8)(row >> j), sum, value);
+            one = add_real_avx512(one, value, row);
+            other = add_real_avx512(other, value, row >> 8);
         }
-        _mm512_storeu_pd(sums + j, sum);
+        _mm512_storeu_pd(sums + j, one);
+        _mm512_storeu_pd(sums + j + 8, other);
     }
 }
 
@@ -328,7 +336,7 @@ AVX2 static void fire_avx2(const Firing *f)
         fire_from(f, 0);
         return;
     }
-    for (; i + 32 <= f->n; i += 8) {
+    for (; i < f->n / 32 * 32; i += 8) {
         const __m256 decay = f->beta_step ? _mm256_loadu_ps(f->beta + i) : _mm256_set1_ps(*f->beta);
         const __m256 threshold = f->theta_step ? _mm256_loadu_ps(f->theta + i) : _mm256_set1_ps(*f->theta);
         uint8_t *bits = (uint8_t *)f->z + i / 8;
@@ -348,15 +356,15 @@ AVX2 static void fire_avx2(const Firing *f)
 
 static const Kernels avx2 = {plane_floats_avx2, plane_bytes_portable, NULL,
                              add_rows_avx2,     list_bits_portable,   count_pixels_avx2,
-                             pool_columns_avx2, add_reals_portable,   to_current_avx2,
+                             move_list_avx2, pool_columns_avx2, add_reals_portable,   to_current_avx2,
                              fire_avx2};
 static const Kernels avx512 = {plane_floats_avx512, plane_bytes_avx512, NULL,
                                any_rows_avx512,     list_bits_avx512,   count_pixels_avx512,
-                               pool_columns_avx512, add_reals_avx512,   to_current_avx512,
+                               move_list_avx512, pool_columns_avx512, add_reals_avx512,   to_current_avx512,
                                fire_avx512};
 static const Kernels avx512_popcount = {plane_floats_avx512, plane_bytes_avx512, count_shared_avx512,
                                         any_rows_avx512,     list_bits_avx512,   count_pixels_avx512,
-                                        pool_columns_avx512, add_reals_avx512,   to_current_avx512,
+                                        move_list_avx512, pool_columns_avx512, add_reals_avx512,   to_current_avx512,
                                         fire_avx512};
 
 /* For tests: 0 chooses by the processor, 1 is portable, 2 AVX2, 3 AVX-512, 4 with its VPOPCNTDQ. */

@@ -10,27 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy.c_engine import CEngine, new_state
+from bitspike.deploy.c_engine import CEngine
+from bitspike.deploy.layout import NUMBER_BITS
 from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.plain_engine import PlainNetwork, membrane_scores
-from bitspike.ops.native.library import kernels
 
 
 class Stream(ABC):
     """A network that runs on one sample, step by step. `event` and `advance`, or `step`, feed it; `scores` asks it.
 
-    Examples:
-        >>> import numpy as np
-        >>> from bitspike.deploy.engine import Engine
-        >>> from bitspike.deploy.model import LayerModel, NetworkModel
-        >>> one = np.ones(1, np.float32)
-        >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)
-        >>> stream = Engine(NetworkModel("2-1", (2,), steps=4, readout="spikes", layers=(layer,))).stream()
-        >>> stream.event(0)
-        >>> stream.advance()
-        >>> stream.step(np.array([0, 1], np.uint8))
-        >>> stream.spikes.tolist(), stream.membrane.tolist(), stream.scores().tolist()
-        ([0.0], [-1.5], [0.5])
+        Examples:
+            >>> import numpy as np
+            >>> from bitspike.deploy.engine import Engine
+            >>> from bitspike.deploy.layout import NUMBER_BITS
+    from bitspike.deploy.model import LayerModel, NetworkModel
+            >>> one = np.ones(1, np.float32)
+            >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)
+            >>> stream = Engine(NetworkModel("2-1", (2,), steps=4, readout="spikes", layers=(layer,))).stream()
+            >>> stream.event(0)
+            >>> stream.advance()
+            >>> stream.step(np.array([0, 1], np.uint8))
+            >>> stream.spikes.tolist(), stream.membrane.tolist(), stream.scores().tolist()
+            ([0.0], [-1.5], [0.5])
     """
 
     def __init__(self, model: NetworkModel) -> None:
@@ -105,18 +106,20 @@ class CStream(Stream):
         delays = engine.model.layers[0].delays is not None
         self._engine = engine
         self._model = engine.c_model(reals=reals or not delays, image=False)
-        self._state = new_state(self._model)
+        self._state = engine.new_state(self._model)
         self._at = ctypes.addressof(self._model), self._state.ctypes.data
         super().__init__(engine.model)
 
+    def _call(self, name: str, *arguments: Any) -> Any:
+        return self._engine.call(name, *self._at, *arguments)
+
     def reset(self) -> None:
-        kernels().bs_reset(*self._at)
+        self._call("reset")
 
     def event(self, index: int | Iterable[int], count: int = 1) -> None:
-        add = kernels().bs_event
         for i in [index] if isinstance(index, int) else index:
             at = self._require_index(i)
-            if not 0 <= count < 256 or add(*self._at, at, count):
+            if not 0 <= count < 256 or self._call("event", at, count):
                 most = 2**self._engine.planes - 1
                 raise ValueError(
                     f"Stream: an input may have 0 to {most} events in a step, but input {i} got {count} more; "
@@ -124,10 +127,10 @@ class CStream(Stream):
                 )
 
     def advance(self) -> None:
-        kernels().bs_step(*self._at, None)
+        self._call("step", None)
 
     def _step(self, frame: Floats) -> None:
-        if kernels().bs_step(*self._at, frame.ctypes.data):
+        if self._call("step", frame.ctypes.data):
             raise ValueError(
                 "Stream: this network has delays, and its stream holds event counts from 0 to "
                 f"{2**self._engine.planes - 1}, but the frame has other values; use stream(reals=True)"
@@ -135,28 +138,31 @@ class CStream(Stream):
 
     @property
     def steps(self) -> int:
-        return int(kernels().bs_steps(*self._at))
+        return int(self._call("steps"))
 
     @property
     def spikes(self) -> Floats:
         words = -(-self.model.classes // 32)
-        address = kernels().bs_spikes(*self._at, len(self.model.layers) - 1)
+        address = self._call("spikes", len(self.model.layers) - 1)
         bits = np.unpackbits(_copied(address, 4 * words, ctypes.c_uint8), bitorder="little")[: self.model.classes]
         return self._engine.channels_first(bits.astype(np.float32))
 
     @property
     def membrane(self) -> Floats:
-        address = kernels().bs_membrane(*self._at, len(self.model.layers) - 1)
+        address = self._call("membrane", len(self.model.layers) - 1)
+        if self._engine.fixed:
+            raw = _copied(address, self.model.classes, ctypes.c_int32)
+            return self._engine.channels_first((raw / 2**NUMBER_BITS).astype(np.float32))
         return self._engine.channels_first(_copied(address, self.model.classes, ctypes.c_float))
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        counts = _copied(kernels().bs_counts(*self._at), self.model.classes, ctypes.c_uint32)
+        counts = _copied(self._call("counts"), self.model.classes, ctypes.c_uint32)
         return self._engine.channels_first(counts.astype(np.int64))
 
     def scores(self) -> Floats:
         scores = np.empty(self.model.classes, np.float32)
-        kernels().bs_scores(*self._at, scores.ctypes.data)
+        self._call("scores", scores.ctypes.data)
         return self._engine.channels_first(scores)
 
 
@@ -167,8 +173,8 @@ class PlainStream(Stream):
         self._network = PlainNetwork(self.model, 1)
         self._pending = np.zeros(self.size, np.float32)
         self._steps = 0
-        rest = np.zeros(self.model.classes)
-        self._counts, self._total, self._spikes, self._membrane = rest, rest, rest, rest
+        self._counts = self._total = np.zeros(self.model.classes)
+        self._spikes = self._membrane = np.zeros(self.model.classes, np.float32)
 
     def event(self, index: int | Iterable[int], count: int = 1) -> None:
         for i in [index] if isinstance(index, int) else index:
@@ -190,11 +196,11 @@ class PlainStream(Stream):
 
     @property
     def spikes(self) -> Floats:
-        return self._spikes.astype(np.float32)
+        return self._spikes.copy()
 
     @property
     def membrane(self) -> Floats:
-        return self._membrane.astype(np.float32)
+        return self._membrane.copy()
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -39,7 +39,9 @@ NMNIST = Entry(
     homepage="https://www.garrickorchard.com/datasets/n-mnist",
     citation="Orchard et al.: Converting static image datasets to spiking neuromorphic datasets, 2015",
     classes=10,
-    source=EventSource(partial(_read, time_unit="us", sensor=(34, 34)), bin_ms=3.0, steps=100),
+    source=EventSource(
+        partial(_read, time_unit="us", sensor=(34, 34)), bin_ms=3.0, steps=100, sensor=(34, 34), time_unit="us"
+    ),
     folders=("nmnist-small", "."),
     editions=(Edition("first 1,000 + 100 samples", _NMNIST_FILES),),
 )
@@ -56,6 +58,8 @@ DVS_SIGN = Entry(
         bin_ms=1000 / 30,  # a bin holds a frame of the video
         steps=100,
         downsample=4,
+        sensor=(128, 128),
+        time_unit="s",
     ),
     folders=("dvs-sign", "."),
     editions=(Edition("simulated from video", _DVS_SIGN_FILES),),

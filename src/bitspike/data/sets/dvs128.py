@@ -62,7 +62,12 @@ DVS128 = Entry(
     citation="Amir et al.: A low power, fully event-based gesture recognition system, CVPR 2017",
     classes=11,
     group_names="users",
-    source=EventSource(_read, bin_ms=5.0, steps=100, test_steps=360, downsample=4),  # the paper
+    # the paper's bins
+    source=EventSource(_read, bin_ms=5.0, steps=100, test_steps=360, downsample=4, sensor=(128, 128)),
+    class_names=(
+        *("hand clapping", "right hand wave", "left hand wave", "right arm clockwise", "right arm counter-clockwise"),
+        *("left arm clockwise", "left arm counter-clockwise", "arm roll", "air drums", "air guitar", "other gestures"),
+    ),
     folders=(
         *("dvs128", "DVSGesture", "DVS128Gesture", "DVS128Gesture/download", "DVS128Gesture/extract"),
         *("download", "extract", "."),

@@ -63,6 +63,7 @@ MNIST = Entry(
     source=ImageSource(_read),
     folders=("mnist", "MNIST", "MNIST/raw", "raw", "."),
     editions=(Edition("published", _MNIST),),
+    class_names=tuple("0123456789"),
 )
 FASHION = Entry(
     name="fashion",
@@ -75,4 +76,8 @@ FASHION = Entry(
     source=ImageSource(_read),
     folders=("fashion", "fashion-mnist", "FashionMNIST", "FashionMNIST/raw", "raw", "."),
     editions=(Edition("published", _FASHION),),
+    class_names=(
+        *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
+        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+    ),
 )

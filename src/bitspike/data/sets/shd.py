@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bitspike.data.entry import UNKNOWN, Edition, Entry, EventSource, Found
 from bitspike.data.known_files import File, Form, files_without_mirror
 from bitspike.data.progress import Progress
+from bitspike.data.speech.spike_files import DIGITS, UNITS
 
 if TYPE_CHECKING:
     from bitspike.data.events import Events
@@ -66,7 +67,8 @@ SHD = Entry(
     citation="Cramer, Stradmann, Schemmel, Zenke: The Heidelberg Spiking Data Sets, doi:10.1109/TNNLS.2020.3044364",
     classes=20,
     group_names="speakers",
-    source=EventSource(_read, bin_ms=3.0, steps=333),  # the paper's binary networks
+    source=EventSource(_read, bin_ms=3.0, steps=333, sensor=(UNITS,), origin="zero"),  # the paper's binary networks
+    class_names=DIGITS,
     folders=("shd", "SHD", "hdspikes", "."),
     editions=(
         Edition("published", _PUBLISHED),

@@ -87,7 +87,7 @@ def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
     if signs.dim() == 2:
         return F.linear(x, signs)
     first = form.pools[0] if form.pools else None
-    if first is None or first.kind == "max" or first.stride != first.size or form.stride != (1, 1):
+    if first is None or first.kind == "max" or form.stride != (1, 1):
         return pooled(F.conv2d(x, signs, None, form.stride, form.padding), form)
     total = F.conv2d(x, fold_pool(signs, first.size), None, first.stride, form.padding)
     return pooled(total, form._replace(pools=form.pools[1:]))
@@ -129,7 +129,7 @@ def _ordered_rows(x: Tensor, signs: Tensor) -> Tensor:
     columns = signs.T.contiguous()
     parts = []
     for rows in x.split(max(1, _IN_CACHE // len(signs))):
-        total = torch.zeros(len(rows), len(signs), dtype=torch.float64)
+        total = rows.new_zeros(len(rows), len(signs))
         for term, sign in zip(rows.T.contiguous()[:, :, None], columns, strict=True):
             total.addcmul_(term, sign)  # a product with -1 or +1 is exact, so only the sum is rounded
         parts.append(total)

@@ -1,0 +1,82 @@
+"""Files of any kind as samples of a network: images, events, recordings, or plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from bitspike.data.events import Events
+from bitspike.data.joining import join_samples
+from bitspike.data.progress import silent
+from bitspike.data.samples import Images, Samples
+from bitspike.experiments.predicting.event_files import read_events, require_hearing
+from bitspike.experiments.predicting.file_samples import FileSamples, ReadOptions
+from bitspike.experiments.predicting.image_files import read_images
+from bitspike.experiments.predicting.trained_on import TrainedOn
+from bitspike.experiments.predicting.value_files import read_values
+
+# A reader for each kind of input.
+READERS: dict[str, Callable[[Path, TrainedOn, ReadOptions], FileSamples]] = {
+    "image": read_images,
+    "events": read_events,
+    "values": read_values,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """The samples of some files, in order: `names`, `expected` and `missed` have an entry for each sample.
+
+    A file with several samples gives names such as file.npz[3]. `events` has the events of each sample's file, and
+    the sample's row among them, if it has any.
+    """
+
+    names: list[str]
+    samples: Samples
+    expected: list[int | None]
+    notes: list[str]
+    missed: list[float]
+    events: list[tuple[Events, int] | None]
+
+
+def read_files(files: Sequence[Path], trained_on: TrainedOn, options: ReadOptions) -> Given:
+    """Return the samples of files for a network that was trained on `trained_on`."""
+    if options.invert and trained_on.input.kind != "image":
+        raise ValueError(f"--invert is for images, but the network was trained on {trained_on.title}; leave it out")
+    read = READERS[trained_on.input.kind]
+    tick = options.progress("files", len(files))
+    # a bar for each of many would fill the screen
+    inner = options if len(files) == 1 else replace(options, progress=silent)
+    parts: list[FileSamples] = []
+    for path in files:
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+        if path.suffix.lower() == ".wav":
+            require_hearing(path, trained_on)
+        parts.append(read(path, trained_on, inner))
+        tick()
+    return _joined(parts, files)
+
+
+def _joined(parts: Sequence[FileSamples], files: Sequence[Path]) -> Given:
+    given = Given([], _one_set(parts, files), [], [], [], [])
+    for path, part in zip(files, parts, strict=True):
+        count = len(part.samples)
+        given.names.extend([str(path)] if count == 1 else [f"{path}[{i}]" for i in range(count)])
+        given.expected.extend(part.expected)
+        given.notes.extend(part.notes)
+        given.missed.extend(part.missed or [0.0] * count)
+        given.events.extend(None if part.events is None else (part.events, row) for row in range(count))
+    return given
+
+
+def _one_set(parts: Sequence[FileSamples], files: Sequence[Path]) -> Samples:
+    """Return the samples of all files as one set; bytes become numbers in [0, 1] where some images are such numbers."""
+    samples = [part.samples for part in parts]
+    if len({each.values.dtype for each in samples if isinstance(each, Images)}) > 1:
+        rows = [(each, torch.arange(len(each))) for each in samples]
+        samples = [Images(each.batch(every)[0], each.labels) for each, every in rows]
+    return join_samples(samples, files)

@@ -1,0 +1,145 @@
+"""The engine equals the PyTorch network in evaluation mode, bit for bit, and says clearly what it cannot take."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bitspike
+from bitspike.deploy import engine as engine_module
+from bitspike.deploy.describe import describe
+from bitspike.deploy.engine import Engine, load_packed
+from bitspike.ops.native.library import library
+from helpers.bad_input import case, require_clear_line
+from helpers.random_models import random_model
+from helpers.random_networks import random_input, random_network
+
+
+def require_pytorchs(engine, net, x):
+    """Compare every layer's spikes and membrane, and the scores, with those of PyTorch's modules."""
+    with torch.no_grad():
+        expected, scores = net.run(x), net.scores(x)
+    out = engine(x, record=True)
+    for mine, theirs in zip(out.layers, expected, strict=True):
+        np.testing.assert_array_equal(mine.spikes.ravel(), theirs.spikes.numpy().ravel())
+        np.testing.assert_array_equal(mine.membrane.ravel(), theirs.membrane.numpy().ravel())
+    np.testing.assert_array_equal(out.spikes.ravel(), expected[-1].spikes.numpy().ravel())
+    np.testing.assert_array_equal(out.membrane.ravel(), expected[-1].membrane.numpy().ravel())
+    np.testing.assert_array_equal(out.counts.ravel(), expected[-1].spikes.sum(0).numpy().ravel())
+    np.testing.assert_array_equal(out.scores.ravel(), scores.numpy().ravel())
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_engine_equals_pytorch_on_random_networks(seed):
+    net = random_network(seed)
+    require_pytorchs(Engine(describe(net)), net, random_input(net, seed))
+
+
+def test_without_a_compiler_numpy_gives_the_same_and_warns_once(monkeypatch):
+    monkeypatch.setattr(engine_module, "library", lambda: None)
+    for seed in range(6):
+        net = random_network(seed)
+        with pytest.warns(UserWarning, match="install a C compiler") as warned:
+            engine = Engine(describe(net))
+        assert len(warned) == 1
+        require_pytorchs(engine, net, random_input(net, seed))
+
+
+def test_images_of_bytes_are_divided_by_255_and_sequences_of_bytes_are_counts():
+    images = bitspike.build("2Conv3-AP2-18Dense3", (1, 8, 8), steps=5, theta=0.5).eval()
+    engine, rng = Engine(describe(images)), np.random.default_rng(0)
+    x = rng.integers(0, 256, (3, 1, 8, 8)).astype(np.uint8)
+    expected = images(torch.from_numpy(x).float() / 255).spikes.detach().numpy()
+    assert expected.any()
+    np.testing.assert_array_equal(engine(x).spikes, expected)
+    np.testing.assert_array_equal(engine(torch.from_numpy(x)).spikes, expected)
+    counts = rng.poisson(0.5, (6, 3, 1, 8, 8)).astype(np.uint8)
+    np.testing.assert_array_equal(engine(counts).spikes, engine(counts.astype(np.float32)).spikes)
+
+
+def test_steps_may_be_given_for_static_input_and_layers_are_kept_on_request():
+    net = bitspike.build("2Conv3-AP2-18Dense3", (1, 8, 8), steps=5, theta=0.5).eval()
+    engine, x = Engine(describe(net)), torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_array_equal(engine(x, steps=9).spikes, net(x, steps=9).spikes.detach().numpy())
+    assert engine(x).layers == ()
+    assert [layer.spikes.shape for layer in engine(x, record=True).layers] == [(5, 2, 2, 3, 3), (5, 2, 3, 1, 1)]
+
+
+def test_arrays_that_are_not_contiguous_are_taken_as_they_read():
+    model = random_model(4, "dd")
+    x = np.random.default_rng(0).poisson(0.4, (6, 3, *model.input_shape)).astype(np.float32)
+    turned = np.ascontiguousarray(x.swapaxes(0, 1)).swapaxes(0, 1)
+    np.testing.assert_array_equal(Engine(model)(turned).membrane, Engine(model)(x).membrane)
+
+
+@pytest.mark.skipif(library() is None, reason="the C extension is not built")
+def test_a_packed_file_is_loaded_as_an_engine(tmp_path):
+    from bitspike.deploy.packed import save_packed
+
+    net = bitspike.build("20-10-5", theta=1.0).eval()
+    save_packed(net, tmp_path / "net.safetensors")
+    x = torch.poisson(torch.full((9, 2, 20), 0.5), generator=torch.Generator().manual_seed(0))
+    require_pytorchs(load_packed(tmp_path / "net.safetensors", threads=1), net, x)
+
+
+ROWS = random_model(0, "dd")
+WIDTH = ROWS.input_shape[0]
+DELAYED = random_model(1, "d", delays=True)
+GLANCING = random_model(2, "cd", glances=5)
+
+
+def zeros(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+BAD = [
+    case("a list", TypeError, lambda: Engine(ROWS)([1, 2]), "Engine: input | NumPy array | list | np.asarray"),
+    case(
+        "float64", TypeError, lambda: Engine(ROWS)(zeros(3, WIDTH, dtype=float)), "Engine: | float32 | float64 | astype"
+    ),
+    case("width", ValueError, lambda: Engine(ROWS)(zeros(3, WIDTH + 1)), f"Engine: | [B, {WIDTH}] | [3, {WIDTH + 1}]"),
+    case("no batch", ValueError, lambda: Engine(ROWS)(zeros(WIDTH)), f"Engine: input | but has shape [{WIDTH}]"),
+    case("no sample", ValueError, lambda: Engine(ROWS)(zeros(4, 0, WIDTH)), "Engine: | at least one | [4, 0"),
+    case("nan", ValueError, lambda: Engine(ROWS)(zeros(2, WIDTH) + np.nan), "Engine: all inputs must be finite"),
+    case("nan in time", ValueError, lambda: Engine(ROWS)(zeros(3, 2, WIDTH) + np.nan), "Engine: all inputs | finite"),
+    case("steps", ValueError, lambda: Engine(ROWS)(zeros(3, 2, WIDTH), steps=4), "Engine: | 3 steps | steps=4"),
+    case("no steps", ValueError, lambda: Engine(ROWS)(zeros(2, WIDTH), steps=0), "Engine: steps | is 0"),
+    case("threads", ValueError, lambda: Engine(ROWS, threads=0), "Engine: threads | >= 1 | is 0"),
+    case(
+        "static with delays",
+        ValueError,
+        lambda: Engine(DELAYED)(zeros(2, *DELAYED.input_shape)),
+        "Engine: delays need a sequence | static",
+    ),
+    case(
+        "glances in time",
+        ValueError,
+        lambda: Engine(GLANCING)(zeros(3, 2, *GLANCING.input_shape)),
+        "Engine: 5 glances | is a sequence",
+    ),
+    case(
+        "7 steps for 5 glances",
+        ValueError,
+        lambda: Engine(GLANCING)(zeros(2, *GLANCING.input_shape), steps=7),
+        "Engine: steps | multiple | 7",
+    ),
+    case("frame", ValueError, lambda: Engine(ROWS).stream().step(zeros(WIDTH + 1)), f"Stream: a frame | [{WIDTH}]"),
+    case(
+        "nan frame", ValueError, lambda: Engine(ROWS).stream().step(zeros(WIDTH) + np.nan), "Stream: a frame | finite"
+    ),
+    case("event", ValueError, lambda: Engine(ROWS).stream().event(WIDTH), f"Stream: an input's index | {WIDTH - 1}"),
+    case("events", ValueError, lambda: Engine(ROWS).stream().event(0, 256), "Stream: an input may have 0 to 255"),
+    case(
+        "reals with delays",
+        ValueError,
+        lambda: Engine(DELAYED).stream().step(zeros(*DELAYED.input_shape) + 0.5),
+        "Stream: this network has delays | stream(reals=True)",
+    ),
+]
+
+
+@pytest.mark.skipif(library() is None, reason="the C extension is not built")
+@pytest.mark.parametrize(("call", "error", "says"), BAD)
+def test_bad_input_is_refused_in_one_clear_line(call, error, says):
+    require_clear_line(call, error, says)

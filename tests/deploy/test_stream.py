@@ -1,0 +1,80 @@
+"""A stream, step by step or event by event, gives what the engine gives on the whole sequence."""
+
+import numpy as np
+import pytest
+
+from bitspike.deploy import engine as engine_module
+from bitspike.deploy.engine import Engine
+from bitspike.ops.native.library import library
+from helpers.random_models import random_input, random_model
+
+NETWORKS = [("dd", False, False), ("dd", True, True), ("cd", False, True), ("c", True, False)]
+
+
+@pytest.fixture(params=["C", "NumPy"])
+def make_engine(request, monkeypatch):
+    """Return a function that makes an engine of each kind."""
+    if request.param == "C":
+        if library() is None:
+            pytest.skip("the C extension is not built")
+        return Engine
+    monkeypatch.setattr(engine_module, "library", lambda: None)
+
+    def make(model):
+        with pytest.warns(UserWarning, match="NumPy runs the network"):
+            return Engine(model)
+
+    return make
+
+
+def require_step(stream, whole, t):
+    np.testing.assert_array_equal(stream.spikes, whole.spikes[t, 0])
+    np.testing.assert_array_equal(stream.membrane, whole.membrane[t, 0])
+    np.testing.assert_array_equal(stream.counts, whole.spikes[: t + 1, 0].sum(0))
+
+
+@pytest.mark.parametrize(("kinds", "delays", "leaky"), NETWORKS)
+@pytest.mark.parametrize("kind", ["counts", "reals"])
+def test_steps_equal_the_whole(make_engine, kinds, delays, leaky, kind):
+    model = random_model(3, kinds, delays=delays, leaky=leaky)
+    x = random_input(3, model, kind, 1, 9)
+    engine = make_engine(model)
+    whole, stream = engine(x), engine.stream(reals=True)
+    for _ in range(2):  # the second time after a reset
+        assert not stream.scores().any()
+        for t, frame in enumerate(x[:, 0]):
+            stream.step(frame)
+            require_step(stream, whole, t)
+        np.testing.assert_array_equal(stream.scores(), whole.scores[0])
+        assert stream.steps == 9
+        stream.reset()
+
+
+@pytest.mark.parametrize(("kinds", "delays", "leaky"), NETWORKS)
+def test_events_equal_frames(make_engine, kinds, delays, leaky):
+    model = random_model(4, kinds, delays=delays, leaky=leaky)
+    x = random_input(4, model, "counts", 1, 9)
+    engine = make_engine(model)
+    whole, stream = engine(x), engine.stream()
+    for t, frame in enumerate(x[:, 0]):
+        flat = frame.ravel()
+        stream.event(np.flatnonzero(flat))
+        for index in np.flatnonzero(flat > 1):  # the others one by one, as they may come
+            stream.event(int(index), int(flat[index]) - 1)
+        stream.advance()
+        require_step(stream, whole, t)
+    np.testing.assert_array_equal(stream.scores(), whole.scores[0])
+
+
+@pytest.mark.skipif(library() is None, reason="the C extension is not built")
+def test_too_many_events_change_nothing():
+    model = random_model(4, "dd")
+    stream, other = Engine(model).stream(), Engine(model).stream()
+    for each in (stream, other):
+        each.event(0, 200)
+    with pytest.raises(ValueError, match="0 to 255 events"):
+        stream.event(0, 56)
+    for each in (stream, other):
+        each.event(0, 55)
+        each.advance()
+    np.testing.assert_array_equal(stream.membrane, other.membrane)
