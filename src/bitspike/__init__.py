@@ -29,9 +29,12 @@ __all__ = [
     "initialize",
     "latency",
     "lif",
+    "load_packed",
     "load_run",
     "poisson",
+    "pretrained",
     "record",
+    "save_packed",
     "suggest_schedules",
     "trace_loss",
     "train_on",
@@ -46,6 +49,9 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds this to what is
     from bitspike import train as train
     from bitspike.anneal import ThresholdAnnealing
     from bitspike.data import latency, poisson
+    from bitspike.deploy.engine import load_packed
+    from bitspike.deploy.packed import save_packed
+    from bitspike.deploy.pretrained import pretrained
     from bitspike.experiments.passed import evaluate_on, train_on
     from bitspike.experiments.saved import load_run
     from bitspike.nn import (
@@ -72,6 +78,9 @@ else:
         {
             "bitspike.anneal": ["ThresholdAnnealing"],
             "bitspike.data": ["latency", "poisson"],
+            "bitspike.deploy.engine": ["load_packed"],
+            "bitspike.deploy.packed": ["save_packed"],
+            "bitspike.deploy.pretrained": ["pretrained"],
             "bitspike.experiments.passed": ["evaluate_on", "train_on"],
             "bitspike.experiments.saved": ["load_run"],
             "bitspike.nn": [

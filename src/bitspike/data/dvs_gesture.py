@@ -262,4 +262,4 @@ def _joined(gestures: list[Gesture]) -> Events:
     labels = np.array([gesture.label for gesture in gestures], dtype=np.int64)
     t, x, y, p = (np.concatenate([gesture[column] for gesture in gestures]) for column in range(4))
     users = np.array([gesture.user for gesture in gestures], dtype=np.int64)
-    return Events(t, x, y, p, offsets, labels, (SIDE, SIDE), users)
+    return Events(t, x, y, p, offsets, labels, (SIDE, SIDE), users, "first")

@@ -27,10 +27,9 @@ class InputRule:
     """What the network of a run takes, and how events become it.
 
     A sample has `steps` time steps of `shape`; an image is shown for so many. They are None where a run of an earlier
-    version does not tell. `class_names` has one name for each
-    output. `events` says how events are binned, from which time on, and how large their sensor is; it is None for
-    images and for spikes that come in time steps. `time_unit` is that of the run's own files; None where times are
-    microseconds.
+    version does not tell. `class_names` has one name for each output. `events` says how events are binned, from which
+    time on, and how large their sensor is; it is None for images and for spikes that come in time steps. `time_unit`
+    is that of the run's own files; None where times are microseconds.
     """
 
     kind: Kind
@@ -160,10 +159,12 @@ def _earlier(spec: Experiment, shape: tuple[int, ...]) -> tuple[Kind, int | None
             f"was trained on {spec.data.passed!r}, samples passed from Python, by a version that did not keep how they "
             "were binned; train again"
         )
+    origin: Literal["first", "zero"] = "zero" if spec.data.time_origin == "zero" else "first"
     if spec.data.file is None:
         source = lookup(str(spec.data.name), CATALOG).source
-        kind: Kind = "events" if isinstance(source, EventSource) else "spikes"
-        kind = "images" if isinstance(source, ImageSource) else kind
+        kind: Kind = "images" if isinstance(source, ImageSource) else "spikes"
+        if isinstance(source, EventSource):
+            kind, origin = "events", source.origin
     elif spec.data.kind is not None:
         kind = spec.data.kind
     else:  # the run of a file of events has bins, whether they were given or found
@@ -174,9 +175,6 @@ def _earlier(spec: Experiment, shape: tuple[int, ...]) -> tuple[Kind, int | None
     line = len(shape) == 1 or (len(shape) == 2 and shape[0] == 2)
     cells = shape[-1:] if line else shape[-2:]
     sensor = spec.data.sensor or tuple(side * binning.downsample for side in cells)
-    origin: Literal["first", "zero"] = (
-        "first" if spec.data.file is not None and spec.data.time_origin != "zero" else "zero"
-    )
     return kind, binning.steps, EventRule(binning, sensor, origin)
 
 

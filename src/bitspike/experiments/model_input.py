@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from bitspike.data.binning import Binning, EventRule
+from bitspike.data.binning import Binning
 from bitspike.data.catalog import CATALOG
 from bitspike.data.config import DataConfig
 from bitspike.data.entry import EventSource
@@ -32,15 +32,9 @@ def model_input(run: Path, spec: Experiment) -> InputModel:
         if kept is not None or spec.data.name is not None:
             raise
         return InputModel("values")  # an earlier version kept nothing, and one's own file is gone
-    if rule.events is not None:
-        return _of_events(rule.events, _source(spec.data))
+    if (events := rule.events) is not None:
+        return InputModel("events", **asdict(events.binning), sensor=events.sensor, origin=events.origin)
     return InputModel("image" if rule.kind == "images" and spec.data.passed is None else "values")
-
-
-def _of_events(rule: EventRule, known: EventSource | None) -> InputModel:
-    """Return the rule of a run on events; what the readers of built-in sets do is `known`, whatever a run has kept."""
-    found = InputModel("events", **asdict(rule.binning), sensor=rule.sensor, origin=rule.origin)
-    return found if known is None else replace(found, sensor=known.sensor or found.sensor, origin=known.origin)
 
 
 def _source(data: DataConfig) -> EventSource | None:
