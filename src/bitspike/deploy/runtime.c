@@ -1,9 +1,13 @@
 /* The runtime of runtime.h: inputs, delays and steps. The sums, the neurons and the memory are in the parts it includes. */
 #include "runtime.h"
 
-#include "runtime_reals.h"
 #include "runtime_sums.h"
+#ifndef BS_ONLY_COUNTS
+#include "runtime_reals.h"
+#endif
+#ifndef BS_SMALL
 #include "runtime_wide.h"
+#endif
 
 static void zero(void *from, size_t bytes)
 {
@@ -153,15 +157,20 @@ static const float *delayed_frame(const bs_layer *layer, const Parts *p, const f
 static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
 {
     const uint32_t divisor = divisor_of(layer);
-    if (layer->kind == BS_DENSE) {
-        const int32_t total = layer->wide && k->count_shared
-                                  ? shared_counts(k, layer, in, s->sums)
-                                  : dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+#ifndef BS_SMALL
+    if (layer->wide && layer->kind == BS_CONV) {
+        wide_current(k, layer, in, s, current);
+        return;
+    }
+    if (layer->wide && k->count_shared) {
+        const int32_t total = shared_counts(k, layer, in, s->sums);
         k->to_current(layer, s->sums, 2, total, divisor, current);
         return;
     }
-    if (layer->wide) {
-        wide_current(k, layer, in, s, current);
+#endif
+    if (layer->kind == BS_DENSE) {
+        const int32_t total = dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+        k->to_current(layer, s->sums, 2, total, divisor, current);
         return;
     }
     for (uint32_t y = 0; y < layer->rows; y++)
@@ -216,11 +225,15 @@ static const bs_number *first_current(const bs_model *model, const Kernels *k, c
 {
     const bs_layer *layer = model->layer;
     Planes in = pending_of(model, s);
+#ifndef BS_ONLY_COUNTS
     if (frame) {
         const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
         real_current(k, layer, &image, s->current);
         return s->current;
     }
+#else
+    (void)frame;
+#endif
     if (layer->delays && !delays_reals(model)) {
         in = delayed(layer, p, in, model->planes);
         layer_current(k, layer, in, s, s->current);
@@ -283,6 +296,7 @@ int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame)
     return step(model, state, NULL, frame);
 }
 
+#ifndef BS_ONLY_COUNTS
 void bs_show(const bs_model *model, void *state, const float *image, int down, int right)
 {
     Walk walk = {state, 0};
@@ -291,6 +305,7 @@ void bs_show(const bs_model *model, void *state, const float *image, int down, i
     real_current(kernels(), model->layer, &shown, s.shown);
     s.head->shown = 1;
 }
+#endif
 
 /* ---- questions ---- */
 

@@ -6,12 +6,17 @@
 #include "runtime_sizes.h"
 
 /* Lanes that vector code may write behind the last one, and bytes that parts of the state are aligned to. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(BS_PORTABLE) && !defined(BS_FIXED)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(BS_PORTABLE) && !defined(BS_SMALL) && \
+    !defined(BS_ONLY_COUNTS) && !defined(BS_FIXED)
 #define BS_VECTORS 1
 enum { LANES = 512, PART = 64 };
 #else
 #define BS_VECTORS 0
 enum { LANES = 32, PART = 8 };
+#endif
+
+#if defined(BS_ONLY_COUNTS) && !defined(BS_SMALL)
+#define BS_SMALL
 #endif
 
 enum { DIGITS = 8, LIST = 255 /* rows that counters of so many digits can count */ };
