@@ -1,9 +1,13 @@
 /* The runtime of runtime.h: inputs, delays and steps. The sums, the neurons and the memory are in the parts it includes. */
 #include "runtime.h"
 
-#include "runtime_reals.h"
 #include "runtime_sums.h"
+#ifndef BS_ONLY_COUNTS
+#include "runtime_reals.h"
+#endif
+#ifndef BS_SMALL
 #include "runtime_wide.h"
+#endif
 
 static void zero(void *from, size_t bytes)
 {
@@ -153,15 +157,20 @@ static const float *delayed_frame(const bs_layer *layer, const Parts *p, const f
 static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
 {
     const uint32_t divisor = divisor_of(layer);
-    if (layer->kind == BS_DENSE) {
-        const int32_t total = is_wide(layer) && k->count_shared
-                                  ? shared_counts(k, layer, in, s->sums)
-                                  : dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+#ifndef BS_SMALL
+    if (layer->wide && layer->kind == BS_CONV) {
+        wide_current(k, layer, in, s, current);
+        return;
+    }
+    if (layer->wide && k->count_shared) {
+        const int32_t total = shared_counts(k, layer, in, s->sums);
         k->to_current(layer, s->sums, 2, total, divisor, current);
         return;
     }
-    if (is_wide(layer)) {
-        wide_current(k, layer, in, s, current);
+#endif
+    if (layer->kind == BS_DENSE) {
+        const int32_t total = dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+        k->to_current(layer, s->sums, 2, total, divisor, current);
         return;
     }
     for (uint32_t y = 0; y < layer->rows; y++)
@@ -210,11 +219,21 @@ static void read_out(const bs_layer *last, const Parts *p, const Shared *s)
     s->head->steps++;
 }
 
-/* The current of the first layer, whose input is in the planes of `pending`. */
-static const bs_number *pending_current(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s)
+/* The current of the first layer. `frame` is NULL where the planes of `pending` hold the input. */
+static const bs_number *first_current(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s,
+                                      const float *frame)
 {
     const bs_layer *layer = model->layer;
     Planes in = pending_of(model, s);
+#ifndef BS_ONLY_COUNTS
+    if (frame) {
+        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
+        real_current(k, layer, &image, s->current);
+        return s->current;
+    }
+#else
+    (void)frame;
+#endif
     if (layer->delays && !delays_reals(model)) {
         in = delayed(layer, p, in, model->planes);
         layer_current(k, layer, in, s, s->current);
@@ -226,85 +245,58 @@ static const bs_number *pending_current(const bs_model *model, const Kernels *k,
     return s->current;
 }
 
-/* What a step needs to know, and the first layer's part of the state. */
-typedef struct {
-    Walk walk;
-    const Kernels *k;
-    Shared s;
-    Parts first;
-} Stepping;
-
-static Stepping begin_step(const bs_model *model, void *state)
+static int step(const bs_model *model, void *state, const float *frame, const uint8_t *bytes)
 {
-    Stepping step = {{state, 0}, kernels(), {0}, {0}};
-    step.s = shared_of(model, &step.walk);
-    step.first = parts_of(model, model->layer, &step.walk);
-    return step;
-}
-
-/* All neurons fire, the first layer's with `current`. */
-static void run_layers(const bs_model *model, Stepping *step, const bs_number *current)
-{
-    const Kernels *k = step->k;
-    const Shared *s = &step->s;
-    Parts p = step->first;
-    fire(k, model->layer, &p, s, current);
+    Walk walk = {state, 0};
+    const Kernels *k = kernels();
+    const Shared s = shared_of(model, &walk);
+    Parts p = parts_of(model, model->layer, &walk);
+    Planes in;
+    if (delays_reals(model) && !s.head->shown)
+        frame = delayed_frame(model->layer, &p, frame);
+    if (frame || bytes) {
+        forget_pending(model, &s);
+        if (plane_frame(model, k, &s, frame, bytes)) {
+            frame = NULL;
+        } else {
+            forget_pending(model, &s);
+            if (model->input == BS_COUNTS)
+                return -1;
+        }
+        fire(k, model->layer, &p, &s, first_current(model, k, &p, &s, frame));
+    } else if (s.head->shown) {
+        fire(k, model->layer, &p, &s, s.shown);
+    } else {
+        fire(k, model->layer, &p, &s, first_current(model, k, &p, &s, NULL));
+    }
     for (uint32_t l = 1; l < model->layers; l++) {
         const bs_layer *layer = &model->layer[l];
-        Planes in = {p.z, 1, words_of(inputs_of(layer))};
-        p = parts_of(model, layer, &step->walk);
+        in.bits = p.z;
+        in.planes = 1;
+        in.words = words_of(inputs_of(layer));
+        p = parts_of(model, layer, &walk);
         if (layer->delays)
             in = delayed(layer, &p, in, 1);
-        layer_current(k, layer, in, s, s->current);
+        layer_current(k, layer, in, &s, s.current);
         if (layer->delays)
             forget_slot(layer, &p, in);
-        fire(k, layer, &p, s, s->current);
+        fire(k, layer, &p, &s, s.current);
     }
-    read_out(&model->layer[model->layers - 1], &p, s);
-}
-
-int bs_advance(const bs_model *model, void *state)
-{
-    Stepping step = begin_step(model, state);
-    if (delays_reals(model) && !step.s.head->shown)
-        return -1;
-    run_layers(model, &step,
-               step.s.head->shown ? step.s.shown : pending_current(model, step.k, &step.first, &step.s));
-    return 0;
-}
-
-static int step_frame(const bs_model *model, void *state, const float *frame, const uint8_t *bytes)
-{
-    Stepping step = begin_step(model, state);
-    const Shared *s = &step.s;
-    if (delays_reals(model) && !s->head->shown)
-        frame = delayed_frame(model->layer, &step.first, frame);
-    forget_pending(model, s);
-    if (plane_frame(model, step.k, s, frame, bytes)) {
-        run_layers(model, &step, pending_current(model, step.k, &step.first, s));
-        return 0;
-    }
-    forget_pending(model, s);
-    if (model->input == BS_COUNTS)
-        return -1;
-    {
-        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
-        real_current(step.k, model->layer, &image, s->current);
-    }
-    run_layers(model, &step, s->current);
+    read_out(&model->layer[model->layers - 1], &p, &s);
     return 0;
 }
 
 int bs_step(const bs_model *model, void *state, const float *frame)
 {
-    return frame || bs_advance(model, state) ? step_frame(model, state, frame, NULL) : 0;
+    return step(model, state, frame, NULL);
 }
 
 int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame)
 {
-    return step_frame(model, state, NULL, frame);
+    return step(model, state, NULL, frame);
 }
 
+#ifndef BS_ONLY_COUNTS
 void bs_show(const bs_model *model, void *state, const float *image, int down, int right)
 {
     Walk walk = {state, 0};
@@ -313,6 +305,7 @@ void bs_show(const bs_model *model, void *state, const float *image, int down, i
     real_current(kernels(), model->layer, &shown, s.shown);
     s.head->shown = 1;
 }
+#endif
 
 /* ---- questions ---- */
 
