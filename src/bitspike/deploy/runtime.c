@@ -215,7 +215,7 @@ static void read_out(const bs_layer *last, const Parts *p, const Shared *s)
             s->counts[i] += p->z[i / 32] >> i % 32 & 1;
     else
         for (uint32_t i = 0; i < n; i++)
-            s->totals[i] += (double)float_of(p->u[i]);
+            s->totals[i] += (Total)p->u[i];
     s->head->steps++;
 }
 
@@ -336,10 +336,10 @@ void bs_scores(const bs_model *model, const void *state, float *scores)
     Walk walk = {(char *)state, 0};
     const Shared s = shared_of(model, &walk);
     const bs_layer *last = &model->layer[model->layers - 1];
-    const double steps = s.head->steps ? (double)s.head->steps : 1.0;
+    const uint32_t steps = s.head->steps ? s.head->steps : 1;
     for (uint32_t i = 0; i < neurons_of(last); i++)
         if (last->theta)
-            scores[i] = (float)((double)s.counts[i] / steps);
+            scores[i] = count_score(s.counts[i], steps);
         else
-            scores[i] = (float)(s.totals[i] / steps) * (1.0f - float_of_factor(last->beta[last->betas > 1 ? i : 0]));
+            scores[i] = membrane_score(s.totals[i], steps, last->beta[last->betas > 1 ? i : 0]);
 }

@@ -3,6 +3,7 @@
 #define BITSPIKE_RUNTIME_STATE_H
 
 #include "runtime.h"
+#include "runtime_numbers.h"
 #include "runtime_sizes.h"
 
 /* Lanes that vector code may write behind the last one, and bytes that parts of the state are aligned to. */
@@ -32,7 +33,7 @@ typedef struct {
 typedef struct {
     Head *head;
     uint32_t *counts;    /* [classes] */
-    double *totals;      /* [classes]: sums of the last membrane, where it is the answer */
+    Total *totals;       /* [classes]: sums of the last membrane, where it is the answer */
     uint32_t *pending;   /* [planes, words of the input]: events of the step that comes */
     bs_number *shown;    /* [neurons of the first layer]: the current of an image */
     int32_t *sums;       /* [neurons], of the layer that runs, or of its map */
