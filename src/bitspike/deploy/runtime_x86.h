@@ -208,35 +208,67 @@ AVX512 static inline __m512 each_avx512(__mmask16 live, const float *from, uint3
     return step ? _mm512_maskz_loadu_ps(live, from + i) : _mm512_set1_ps(*from);
 }
 
-AVX512 static void fire_avx512(const Firing *f)
+AVX512 static inline __m512 current_avx512(const Firing *f, __mmask16 live, uint32_t i)
 {
-    const __m512 rho = _mm512_set1_ps(f->rho), rest = _mm512_set1_ps(f->rest), strength = _mm512_set1_ps(f->strength);
-    for (uint32_t i = 0; i < f->n; i += 16) {
-        const __mmask16 live = f->n - i < 16 ? (__mmask16)((1u << (f->n - i)) - 1) : (__mmask16)0xFFFF;
-        const __m512 decay = each_avx512(live, f->beta, f->beta_step, i);
-        __m512 threshold, u = _mm512_mul_ps(decay, _mm512_maskz_loadu_ps(live, f->u + i));
-        uint16_t bits;
-        u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->current + i));
-        if (f->theta) {
-            if (f->feedback)
-                u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->feedback + i));
-            memcpy(&bits, (char *)f->z + i / 8, sizeof bits);
-            threshold = each_avx512(live, f->theta, f->theta_step, i);
-            if (!f->a) {
-                u = _mm512_mask_sub_ps(u, bits, u, threshold);
-            } else {
-                const __m512 theta = threshold;
-                __m512 a = _mm512_maskz_loadu_ps(live, f->a + i);
-                u = _mm512_mask_sub_ps(u, bits, u, _mm512_add_ps(theta, _mm512_mul_ps(strength, a)));
-                a = _mm512_mul_ps(rho, a);
-                a = _mm512_mask_add_ps(a, bits, a, rest);
-                _mm512_mask_storeu_ps(f->a + i, live, a);
-                threshold = _mm512_add_ps(theta, _mm512_mul_ps(strength, a));
-            }
-            bits = (uint16_t)_mm512_mask_cmp_ps_mask(live, u, threshold, _CMP_GE_OQ);
-            memcpy((char *)f->z + i / 8, &bits, sizeof bits);
+    __m512i sum;
+    __m512 c;
+    if (f->current)
+        return _mm512_maskz_loadu_ps(live, f->current + i);
+    sum = _mm512_loadu_si512(f->counts + i); /* filled up to whole vectors */
+    c = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_add_epi32(sum, sum), _mm512_set1_epi32(f->less)));
+    if (f->bias)
+        c = _mm512_add_ps(c, _mm512_maskz_loadu_ps(live, f->bias + i));
+    if (f->scale) {
+        c = _mm512_mul_ps(c, _mm512_maskz_loadu_ps(live, f->scale + i));
+        c = _mm512_add_ps(c, _mm512_maskz_loadu_ps(live, f->offset + i));
+    }
+    return c;
+}
+
+/* Sixteen neurons. `plain` neurons have neither feedback nor adaptation, and fire. */
+AVX512 static inline __attribute__((always_inline)) void
+fire_some(const Firing *f, uint16_t *z, __mmask16 live, uint32_t i, const int plain)
+{
+    const __m512 decay = each_avx512(live, f->beta, f->beta_step, i);
+    const __mmask16 fired = *z;
+    __m512 threshold, u = _mm512_mul_ps(decay, _mm512_maskz_loadu_ps(live, f->u + i));
+    u = _mm512_add_ps(u, current_avx512(f, live, i));
+    if (plain || f->theta) {
+        if (!plain && f->feedback)
+            u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->feedback + i));
+        threshold = each_avx512(live, f->theta, f->theta_step, i);
+        if (plain || !f->a) {
+            u = _mm512_mask_sub_ps(u, fired, u, threshold);
+        } else {
+            const __m512 theta = threshold, strength = _mm512_set1_ps(f->strength);
+            __m512 a = _mm512_maskz_loadu_ps(live, f->a + i);
+            u = _mm512_mask_sub_ps(u, fired, u, _mm512_add_ps(theta, _mm512_mul_ps(strength, a)));
+            a = _mm512_mul_ps(_mm512_set1_ps(f->rho), a);
+            a = _mm512_mask_add_ps(a, fired, a, _mm512_set1_ps(f->rest));
+            _mm512_mask_storeu_ps(f->a + i, live, a);
+            threshold = _mm512_add_ps(theta, _mm512_mul_ps(strength, a));
         }
-        _mm512_mask_storeu_ps(f->u + i, live, u);
+        *z = (uint16_t)_mm512_mask_cmp_ps_mask(live, u, threshold, _CMP_GE_OQ);
+    }
+    _mm512_mask_storeu_ps(f->u + i, live, u);
+}
+
+AVX512 static void fire_avx512(const Firing *given)
+{
+    const Firing f = *given; /* a copy that no store can change */
+    const int plain = f.theta && !f.feedback && !f.a;
+    for (uint32_t i = 0; i < f.n; i += 32) {
+        uint16_t z[2];
+        memcpy(z, (char *)f.z + i / 8, sizeof z);
+        for (uint32_t half = 0; half < 2; half++) {
+            const uint32_t first = i + 16 * half, left = f.n > first ? f.n - first : 0;
+            const __mmask16 live = left < 16 ? (__mmask16)((1u << left) - 1) : (__mmask16)0xFFFF;
+            if (plain)
+                fire_some(&f, z + half, live, first, 1);
+            else
+                fire_some(&f, z + half, live, first, 0);
+        }
+        memcpy((char *)f.z + i / 8, z, sizeof z);
     }
 }
 
@@ -327,6 +359,21 @@ AVX2 static int plane_floats_avx2(const float *frame, uint32_t n, Target to)
     return digits_of(all);
 }
 
+AVX2 static inline __m256 current_avx2(const Firing *f, uint32_t i)
+{
+    __m256i sum;
+    __m256 c;
+    if (f->current)
+        return _mm256_loadu_ps(f->current + i);
+    sum = _mm256_loadu_si256((const __m256i *)(f->counts + i));
+    c = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_add_epi32(sum, sum), _mm256_set1_epi32(f->less)));
+    if (f->bias)
+        c = _mm256_add_ps(c, _mm256_loadu_ps(f->bias + i));
+    if (f->scale)
+        c = _mm256_add_ps(_mm256_mul_ps(c, _mm256_loadu_ps(f->scale + i)), _mm256_loadu_ps(f->offset + i));
+    return c;
+}
+
 /* 32 neurons at a time; the rest is left to portable C. */
 AVX2 static void fire_avx2(const Firing *f)
 {
@@ -342,7 +389,7 @@ AVX2 static void fire_avx2(const Firing *f)
         uint8_t *bits = (uint8_t *)f->z + i / 8;
         const __m256i fired = _mm256_and_si256(_mm256_set1_epi32(*bits), bit);
         __m256 u = _mm256_mul_ps(decay, _mm256_loadu_ps(f->u + i));
-        u = _mm256_add_ps(u, _mm256_loadu_ps(f->current + i));
+        u = _mm256_add_ps(u, current_avx2(f, i));
         if (f->feedback)
             u = _mm256_add_ps(u, _mm256_loadu_ps(f->feedback + i));
         u = _mm256_sub_ps(u, _mm256_and_ps(threshold, _mm256_castsi256_ps(_mm256_cmpeq_epi32(fired, bit))));
