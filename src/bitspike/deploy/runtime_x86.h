@@ -31,10 +31,11 @@ AVX512 static inline void expand_avx512(const __m512i *digits, uint32_t used, ui
 {
     for (uint32_t g = 0; 2 * g < words; g++) {
         __m512i bytes = _mm512_setzero_si512();
-        for (uint32_t k = 0; k < used; k++) {
+        for (uint32_t k = used; k-- > 0;) {
             uint64_t lanes;
             memcpy(&lanes, (const char *)(digits + k) + 8 * g, 8);
-            bytes = _mm512_mask_add_epi8(bytes, (__mmask64)lanes, bytes, _mm512_set1_epi8((char)(1u << k)));
+            bytes = _mm512_add_epi8(bytes, bytes);
+            bytes = _mm512_mask_add_epi8(bytes, (__mmask64)lanes, bytes, _mm512_set1_epi8(1));
         }
         widen_avx512(bytes, times, fresh, counts + 64 * g);
     }
@@ -225,19 +226,31 @@ AVX512 static inline __m512 current_avx512(const Firing *f, __mmask16 live, uint
     return c;
 }
 
-/* Sixteen neurons. `plain` neurons have neither feedback nor adaptation, and fire. */
+/* What is known of all neurons before the loop, so that it needs no branches. */
+enum { PLAIN = 1 /* they fire, without feedback and adaptation, all with one decay and one threshold */,
+       GIVEN = 2 /* their current is */,
+       COUNTED = 4 /* it is 2 * counts - less, and nothing more */ };
+
 AVX512 static inline __attribute__((always_inline)) void
-fire_some(const Firing *f, uint16_t *z, __mmask16 live, uint32_t i, const int plain)
+fire_some(const Firing *f, uint16_t *z, __mmask16 live, uint32_t i, const int known)
 {
-    const __m512 decay = each_avx512(live, f->beta, f->beta_step, i);
+    const __m512 decay = each_avx512(live, f->beta, known & PLAIN ? 0 : f->beta_step, i);
     const __mmask16 fired = *z;
     __m512 threshold, u = _mm512_mul_ps(decay, _mm512_maskz_loadu_ps(live, f->u + i));
-    u = _mm512_add_ps(u, current_avx512(f, live, i));
-    if (plain || f->theta) {
-        if (!plain && f->feedback)
+    if (known & COUNTED) {
+        const __m512i sum = _mm512_loadu_si512(f->counts + i);
+        const __m512i twice = _mm512_sub_epi32(_mm512_add_epi32(sum, sum), _mm512_set1_epi32(f->less));
+        u = _mm512_add_ps(u, _mm512_cvtepi32_ps(twice));
+    } else if (known & GIVEN) {
+        u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->current + i));
+    } else {
+        u = _mm512_add_ps(u, current_avx512(f, live, i));
+    }
+    if (known & PLAIN || f->theta) {
+        if (!(known & PLAIN) && f->feedback)
             u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->feedback + i));
-        threshold = each_avx512(live, f->theta, f->theta_step, i);
-        if (plain || !f->a) {
+        threshold = each_avx512(live, f->theta, known & PLAIN ? 0 : f->theta_step, i);
+        if (known & PLAIN || !f->a) {
             u = _mm512_mask_sub_ps(u, fired, u, threshold);
         } else {
             const __m512 theta = threshold, strength = _mm512_set1_ps(f->strength);
@@ -253,23 +266,34 @@ fire_some(const Firing *f, uint16_t *z, __mmask16 live, uint32_t i, const int pl
     _mm512_mask_storeu_ps(f->u + i, live, u);
 }
 
-AVX512 static void fire_avx512(const Firing *given)
+/* All neurons, 32 at a time, the rest with a mask. */
+AVX512 static inline __attribute__((always_inline)) void fire_all(const Firing *given, const int known)
 {
     const Firing f = *given; /* a copy that no store can change */
-    const int plain = f.theta && !f.feedback && !f.a;
     for (uint32_t i = 0; i < f.n; i += 32) {
         uint16_t z[2];
         memcpy(z, (char *)f.z + i / 8, sizeof z);
-        for (uint32_t half = 0; half < 2; half++) {
-            const uint32_t first = i + 16 * half, left = f.n > first ? f.n - first : 0;
-            const __mmask16 live = left < 16 ? (__mmask16)((1u << left) - 1) : (__mmask16)0xFFFF;
-            if (plain)
-                fire_some(&f, z + half, live, first, 1);
-            else
-                fire_some(&f, z + half, live, first, 0);
+        if (f.n - i >= 32) {
+            fire_some(&f, z, 0xFFFF, i, known);
+            fire_some(&f, z + 1, 0xFFFF, i + 16, known);
+        } else {
+            const uint32_t live = (1u << (f.n - i)) - 1;
+            fire_some(&f, z, (__mmask16)live, i, known);
+            fire_some(&f, z + 1, (__mmask16)(live >> 16), i + 16, known);
         }
         memcpy((char *)f.z + i / 8, z, sizeof z);
     }
+}
+
+AVX512 static void fire_avx512(const Firing *f)
+{
+    const int plain = f->theta && !f->feedback && !f->a && !f->beta_step && !f->theta_step;
+    if (plain && f->current)
+        fire_all(f, PLAIN | GIVEN);
+    else if (plain && !f->bias && !f->scale)
+        fire_all(f, PLAIN | COUNTED);
+    else
+        fire_all(f, 0);
 }
 
 /* ---- AVX2 ---- */
