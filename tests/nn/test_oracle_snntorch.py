@@ -331,7 +331,11 @@ def test_batch_norm_keeps_the_running_averages_of_snntorchs_loop(peer: SnnTorch,
         assert_close(ours.norm.running_var, theirs.norm.running_var, 1e-6, "running variance")
         theirs.norm.load_state_dict(ours.norm.state_dict())
     net.eval()
-    assert_equal(outputs(net, x), *loop.eval()(x, steps))
+    spikes, membranes = loop.eval()(x, steps)
+    for out, z, u in zip(outputs(net, x), spikes, membranes, strict=True):
+        assert torch.equal(out.spikes, z)
+        # A batch norm is folded at test time (ops.current), which rounds otherwise than PyTorch's.
+        assert_close(out.membrane, u, 1e-6, "membrane")
 
 
 @old_is_slow

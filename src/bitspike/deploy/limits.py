@@ -27,3 +27,4 @@ MOST_NAME = 256  # characters of a class's name, or of a key of the metadata
 MOST_NOTE = 4096  # characters of a value of the metadata
 MOST_NOTES = 64  # entries of the metadata
 MOST_VECTOR_STEPS = 1024
+MOST_VECTOR_VALUES = 1 << 22  # of the input that is drawn, in all steps

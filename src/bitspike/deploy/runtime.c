@@ -153,56 +153,86 @@ static const float *delayed_frame(const bs_layer *layer, const Parts *p, const f
 
 /* ---- steps ---- */
 
+/* What a dense layer counts; returns the number to subtract from twice the counts. */
+static int32_t counts_of(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s)
+{
+#ifndef BS_SMALL
+    if (layer->wide && k->count_shared)
+        return shared_counts(k, layer, in, s->sums);
+#endif
+    return dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+}
+
 /* The current of all neurons of a layer whose inputs are bits. */
-static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
+static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s)
 {
     const uint32_t divisor = divisor_of(layer);
-#ifndef BS_SMALL
-    if (layer->wide && layer->kind == BS_CONV) {
-        wide_current(k, layer, in, s, current);
+    if (layer->kind == BS_DENSE) {
+        const int32_t total = counts_of(k, layer, in, s);
+        k->to_current(layer, s->sums, 2, total, divisor, s->current);
         return;
     }
-    if (layer->wide && k->count_shared) {
-        const int32_t total = shared_counts(k, layer, in, s->sums);
-        k->to_current(layer, s->sums, 2, total, divisor, current);
+#ifndef BS_SMALL
+    if (layer->wide) {
+        wide_current(k, layer, in, s, s->current);
         return;
     }
 #endif
-    if (layer->kind == BS_DENSE) {
-        const int32_t total = dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
-        k->to_current(layer, s->sums, 2, total, divisor, current);
-        return;
-    }
     for (uint32_t y = 0; y < layer->rows; y++)
         for (uint32_t x = 0; x < layer->columns; x++) {
             const size_t at = ((size_t)y * layer->columns + x) * layer->channels;
             place_sums(k, layer, in, layer->pools, y, x, s->window);
-            k->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, current + at);
+            k->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, s->current + at);
         }
+}
+
+static Firing firing_of(const bs_layer *layer, const Parts *p)
+{
+    Firing f;
+    memset(&f, 0, sizeof f);
+    f.n = neurons_of(layer);
+    f.beta = layer->beta;
+    f.theta = layer->theta;
+    f.beta_step = layer->betas > 1;
+    f.theta_step = layer->thetas > 1;
+    f.u = p->u;
+    f.a = layer->adaptive ? p->a : NULL;
+    f.z = p->z;
+    f.rho = layer->rho;
+    f.rest = layer->rest;
+    f.strength = layer->strength;
+    return f;
 }
 
 static void fire(const Kernels *k, const bs_layer *layer, const Parts *p, const Shared *s, const bs_number *current)
 {
-    const uint32_t n = neurons_of(layer);
-    const Firing f = {n,
-                      current,
-                      layer->recurrent ? s->feedback : NULL,
-                      layer->beta,
-                      layer->theta,
-                      layer->betas > 1,
-                      layer->thetas > 1,
-                      p->u,
-                      layer->adaptive ? p->a : NULL,
-                      p->z,
-                      layer->rho,
-                      layer->rest,
-                      layer->strength};
+    Firing f = firing_of(layer, p);
+    f.current = current;
     if (layer->recurrent) {
-        const Planes before = {p->z, 1, words_of(n)};
-        const int32_t total = dense_counts(k, layer->recurrent, n, n, before, s->sums);
-        for (uint32_t i = 0; i < n; i++)
+        const Planes before = {p->z, 1, words_of(f.n)};
+        const int32_t total = dense_counts(k, layer->recurrent, f.n, f.n, before, s->sums);
+        for (uint32_t i = 0; i < f.n; i++)
             s->feedback[i] = sum_times(layer->recurrent_scale, 2 * s->sums[i] - total);
+        f.feedback = s->feedback;
     }
+    k->fire(&f);
+}
+
+/* One step of a layer whose inputs are bits. */
+static void run_layer(const Kernels *k, const bs_layer *layer, Planes in, const Parts *p, const Shared *s)
+{
+    Firing f;
+    if (layer->kind == BS_CONV || layer->recurrent) {
+        layer_current(k, layer, in, s);
+        fire(k, layer, p, s, s->current);
+        return;
+    }
+    f = firing_of(layer, p);
+    f.less = counts_of(k, layer, in, s);
+    f.counts = s->sums;
+    f.bias = layer->bias;
+    f.scale = layer->scale;
+    f.offset = layer->offset;
     k->fire(&f);
 }
 
@@ -219,30 +249,40 @@ static void read_out(const bs_layer *last, const Parts *p, const Shared *s)
     s->head->steps++;
 }
 
-/* The current of the first layer. `frame` is NULL where the planes of `pending` hold the input. */
-static const bs_number *first_current(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s,
-                                      const float *frame)
+/* The first layer on the planes of `pending`. */
+static void run_first(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s)
 {
     const bs_layer *layer = model->layer;
     Planes in = pending_of(model, s);
-#ifndef BS_ONLY_COUNTS
-    if (frame) {
-        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
-        real_current(k, layer, &image, s->current);
-        return s->current;
-    }
-#else
-    (void)frame;
-#endif
     if (layer->delays && !delays_reals(model)) {
         in = delayed(layer, p, in, model->planes);
-        layer_current(k, layer, in, s, s->current);
+        run_layer(k, layer, in, p, s);
         forget_slot(layer, p, in);
     } else {
-        layer_current(k, layer, in, s, s->current);
+        run_layer(k, layer, in, p, s);
     }
     forget_pending(model, s);
-    return s->current;
+}
+
+/* The first layer on a frame. Whether it could be: a network on counts takes only counts. */
+static int run_frame(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s, const float *frame,
+                     const uint8_t *bytes)
+{
+    forget_pending(model, s);
+    if (plane_frame(model, k, s, frame, bytes)) {
+        run_first(model, k, p, s);
+        return 1;
+    }
+    forget_pending(model, s);
+#ifndef BS_ONLY_COUNTS
+    if (model->input == BS_REALS && frame) {
+        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
+        real_current(k, model->layer, &image, s->current);
+        fire(k, model->layer, p, s, s->current);
+        return 1;
+    }
+#endif
+    return 0;
 }
 
 static int step(const bs_model *model, void *state, const float *frame, const uint8_t *bytes)
@@ -251,36 +291,27 @@ static int step(const bs_model *model, void *state, const float *frame, const ui
     const Kernels *k = kernels();
     const Shared s = shared_of(model, &walk);
     Parts p = parts_of(model, model->layer, &walk);
-    Planes in;
+    if (delays_reals(model) && bytes)
+        return -1; /* this delay line holds floats */
     if (delays_reals(model) && !s.head->shown)
         frame = delayed_frame(model->layer, &p, frame);
     if (frame || bytes) {
-        forget_pending(model, &s);
-        if (plane_frame(model, k, &s, frame, bytes)) {
-            frame = NULL;
-        } else {
-            forget_pending(model, &s);
-            if (model->input == BS_COUNTS)
-                return -1;
-        }
-        fire(k, model->layer, &p, &s, first_current(model, k, &p, &s, frame));
+        if (!run_frame(model, k, &p, &s, frame, bytes))
+            return -1;
     } else if (s.head->shown) {
         fire(k, model->layer, &p, &s, s.shown);
     } else {
-        fire(k, model->layer, &p, &s, first_current(model, k, &p, &s, NULL));
+        run_first(model, k, &p, &s);
     }
     for (uint32_t l = 1; l < model->layers; l++) {
         const bs_layer *layer = &model->layer[l];
-        in.bits = p.z;
-        in.planes = 1;
-        in.words = words_of(inputs_of(layer));
+        Planes in = {p.z, 1, words_of(inputs_of(layer))};
         p = parts_of(model, layer, &walk);
         if (layer->delays)
             in = delayed(layer, &p, in, 1);
-        layer_current(k, layer, in, &s, s.current);
+        run_layer(k, layer, in, &p, &s);
         if (layer->delays)
             forget_slot(layer, &p, in);
-        fire(k, layer, &p, &s, s.current);
     }
     read_out(&model->layer[model->layers - 1], &p, &s);
     return 0;

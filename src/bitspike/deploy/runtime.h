@@ -106,7 +106,7 @@ int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
 /* One time step. `frame` holds all inputs, channels-first; NULL takes the events since the last step, or, after
  * bs_show, the image. 0, or -1 if a network on counts gets a frame that is none: then nothing has happened. */
 int bs_step(const bs_model *model, void *state, const float *frame);
-int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame); /* the same; not NULL */
+int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame); /* not for delayed reals */
 
 /* What may be asked after any step. Layers count from 0. */
 uint32_t bs_steps(const bs_model *model, const void *state);                                  /* since the reset */

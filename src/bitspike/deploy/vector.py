@@ -99,6 +99,8 @@ def require_vector(vector: CheckVector, model: NetworkModel) -> None:
         raise Invalid("the vector's image does not fit a network with delays, or its steps the glances")
     if vector.kind == "spikes" and model.glances > 1:
         raise Invalid("the vector's sequence does not fit a network with glances")
+    if vector.kind == "spikes" and vector.steps * math.prod(model.input_shape) > limits.MOST_VECTOR_VALUES:
+        raise Invalid(f"the vector's sequence has more than {limits.MOST_VECTOR_VALUES} values")
 
 
 def make_vector(net: SpikingNetwork, model: NetworkModel) -> CheckVector:
@@ -127,7 +129,8 @@ def _answer(net: SpikingNetwork, model: NetworkModel, density: int) -> tuple[Che
     kind: VectorKind = "pixels" if image and not delayed else "spikes"
     steps = model.glances * min(model.steps // model.glances, FEW_STEPS)
     if kind == "spikes":
-        steps = min(FEW_STEPS + sum(delays), limits.MOST_VECTOR_STEPS)
+        fitting = limits.MOST_VECTOR_VALUES // math.prod(model.input_shape)
+        steps = min(FEW_STEPS + sum(delays), limits.MOST_VECTOR_STEPS, fitting)
     empty = np.zeros(model.classes, np.float32)
     x = torch.from_numpy(CheckVector(SEED, density, kind, steps, None, empty, empty).input(model.input_shape))
     with torch.no_grad():

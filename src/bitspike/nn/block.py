@@ -103,7 +103,7 @@ class Block(nn.Module):
             whole = fast_c.dense_layer(self, x, state, keep_membrane)
             if whole is not None:
                 return whole
-        current = definition.evaluated_current(self, x, fast=fast and steps is None)
+        current = definition.evaluated_current(self, x, native=fast)
         if current is None:
             current = self.pooled(x, fast=fast and steps is None, fold=reorders)
             if self.norm is not None:

@@ -1,6 +1,7 @@
 """PyTorch's products against the definition: the same bits for every geometry, pool and kind of number."""
 
 import math
+import os
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from bitspike.ops.current import Form, Pool, current, reference
 from bitspike.ops.current import torch as twin
 
 sides = st.integers(1, 3)
+NATIVE = (False,) if os.environ.get("BITSPIKE_NO_C") == "1" else (False, True)
 KINDS = ("spikes", "counts", "pixels", "negative", "normal", "wild", "large", "tiny", "cancelling")
 
 
@@ -54,7 +56,7 @@ def forms(draw):
     kernel=st.tuples(sides, sides),
     size=st.tuples(st.integers(3, 12), st.integers(3, 12)),
     seed=st.integers(0, 99),
-    extra=st.tuples(st.booleans(), st.booleans()),
+    extra=st.tuples(st.booleans(), st.booleans(), st.sampled_from(NATIVE)),
 )
 @settings(max_examples=60, deadline=None)
 def test_a_convolution_has_the_definitions_bits(kind, form, kernel, size, seed, extra):
@@ -63,7 +65,7 @@ def test_a_convolution_has_the_definitions_bits(kind, form, kernel, size, seed, 
     x, signs = numbers(kind, 2, 3, *size, seed=seed), signs_of(4, 3, *kernel, seed=seed)
     bias = torch.randn(4) if extra[0] else None
     norm = (torch.randn(4), torch.randn(4)) if extra[1] else None
-    assert equal(current(x, signs, form, bias, norm), reference.current(x, signs, form, bias, norm))
+    assert equal(current(x, signs, form, bias, norm, native=extra[2]), reference.current(x, signs, form, bias, norm))
 
 
 @given(kind=st.sampled_from(KINDS), inputs=st.integers(1, 70), outputs=st.integers(1, 20), seed=st.integers(0, 99))

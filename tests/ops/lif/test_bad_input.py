@@ -140,6 +140,7 @@ SCAN = [
         "recurrent of another size", ValueError, lambda: run(recurrent=torch.ones(4, 4)),
         "lif: recurrent | [N, N] | 3 neurons | [4, 4]",
     ),
+    case("no scale", ValueError, lambda: run(recurrent_scale=0), "lif: recurrent_scale | > 0 | is 0.0"),
     case("no share of the gradient", ValueError, lambda: run(recurrent_grad=0), "lif: recurrent_grad | > 0 | is 0.0"),
     case("recurrent not square", ValueError, lambda: run(recurrent=torch.ones(3, 2)), "lif: recurrent | [3, 2]"),
     case(

@@ -305,6 +305,35 @@ def test_a_share_of_the_gradient_goes_back_through_recurrent_weights(wide):
         assert w.grad.tolist() == [[0, 0], [1, 0]]  # the weight's own gradient is whole
 
 
+@pytest.mark.parametrize("wide", ["reference", "torch"])
+def test_a_scale_multiplies_what_comes_back_and_both_gradients(wide):
+    """As above, with half of what comes back: through a weight of 3 that is 1.5."""
+    current = torch.zeros(2, 1, 2, dtype=DOUBLE)
+    current[0, 0, 0] = 4.5
+    weights = torch.tensor([[0.0, 0.0], [3.0, 0.0]], dtype=DOUBLE)
+    for share in (1.0, 0.25):
+        i, w = current.clone().requires_grad_(), weights.clone().requires_grad_()
+        call = {"recurrent": w, "recurrent_scale": 0.5, "recurrent_grad": share, "backend": wide}
+        out = lif(i, beta=0.0, theta=4.0, slope=1.0, **call)
+        assert out.membrane[1].tolist() == [[-4.0, 1.5]]
+        out.membrane[1, 0, 1].backward()
+        assert i.grad[0, 0].tolist() == pytest.approx([share * 1.5 / (1 + 0.5) ** 2, 0])
+        assert w.grad.tolist() == [[0, 0], [0.5, 0]]
+
+
+@pytest.mark.parametrize("wide", ["reference", "torch"])
+def test_a_scaled_sum_is_rounded_once(wide):
+    """Seven times float32's 0.1, and not seven additions of it, which are another number."""
+    scale = torch.tensor(0.1)
+    added = sum([scale] * 6, scale)
+    assert added != 7 * scale
+    current = torch.zeros(2, 1, 7)
+    current[0] = 1.0
+    call = {"recurrent": torch.ones(7, 7), "recurrent_scale": 0.1, "backend": wide}
+    membrane = lif(current, beta=0.0, theta=1.0, slope=1.0, **call).membrane
+    assert torch.equal(membrane[1], (7 * scale - 1).expand(1, 7))
+
+
 def autograd_loop(current, beta, theta, center, slope, u, z, a, recurrent, rho, strength):
     """A[t] = theta + strength*a[t]; u[t] = beta*u[t-1] + I[t] + W z[t-1] - A[t-1]*z[t-1], the last held fixed."""
     us, zs = [], []

@@ -33,6 +33,23 @@ def test_recurrent_neurons_of_any_number(steps, shape, adaptation, static):
     check(with_state(call, adaptation is not None), share=2**-6)
 
 
+@pytest.mark.parametrize("adaptation", [None, ADAPTIVE], ids=["plain", "adaptive"])
+@pytest.mark.parametrize("neurons", [17, 40])
+def test_a_scaled_sum_is_rounded_once(neurons, adaptation):
+    """With a scale and decays that are not round numbers, every membrane has the definition's bits."""
+    call = {"current": draw(1, 12, 5, neurons, exact=False).to(DEVICE), "recurrent": signs(neurons).to(DEVICE)}
+    call |= {"beta": 0.87, "theta": 1.1, "slope": 4.0, "adaptation": adaptation, "recurrent_scale": neurons**-0.5}
+    current = call.pop("current")
+    ours, reference = (lif(current, backend=backend, **call) for backend in ("triton", "reference"))
+    assert 0.05 < reference.spikes.mean() < 0.95
+    assert_same_outputs(ours, reference)
+
+
+def test_gradients_through_a_scale():
+    call = {"current": draw(1, 4, 3, 6), "recurrent": signs(6), "beta": 0.5, "theta": 3.5, "slope": 4.0}
+    check(with_state(call | {"recurrent_scale": 0.25, "recurrent_grad": 0.5}), share=2**-6)
+
+
 @pytest.mark.parametrize("share", [1.0, 0.3])
 @pytest.mark.parametrize("names", [(name,) for name in OUTPUTS[:4]])
 def test_a_gradient_through_one_output_of_recurrent_neurons(names, share):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike import LIFState
-from bitspike.ops.readout import leaky, leaky_scores, reference
+from bitspike.ops.readout import leaky, leaky_scores, ordered_scores, reference
 
 SHAPE = (9, 3, 5)  # T, B, N
 
@@ -97,3 +97,30 @@ def test_scores_are_a_weighted_sum_of_the_current():
 def test_a_state_that_is_none_of_ours_is_refused():
     with pytest.raises(TypeError, match="LIFState"):
         leaky(torch.zeros(SHAPE), beta=0.5, state=(torch.zeros(3, 5),))
+
+
+def test_ordered_scores_add_up_in_float64_step_by_step():
+    big = 2.0**60
+    membrane = torch.tensor([[1.0, 2.0**24], [big, 1.0], [-big, 1.0], [2.0, 0.0]])[:, None]
+    assert ordered_scores(membrane, torch.tensor(0.0)).tolist() == [[2 / 4, (2.0**24 + 2) / 4]]
+
+
+def test_ordered_scores_round_the_mean_and_then_the_product():
+    beta = torch.tensor(0.95)
+    mean = torch.tensor(7.0) / 3  # float32
+    wanted = mean * (1 - beta)
+    membrane = torch.tensor([3.0, 1.0, 3.0]).view(3, 1, 1)
+    assert ordered_scores(membrane, beta).item() == wanted.item()
+    exact = (membrane.double().mean() * (1 - beta.double())).float()
+    assert wanted.item() != exact.item(), "other numbers are needed to tell the two apart"
+
+
+def test_a_readout_has_ordered_scores_in_evaluation_mode_alone():
+    from bitspike.nn import LeakyReadout
+
+    readout, membrane = LeakyReadout(beta=0.9), torch.randn(100, 50, 20)
+    output = readout(membrane)._replace(membrane=membrane)
+    assert torch.equal(readout.scores(output), leaky_scores(membrane, readout.beta))
+    readout.eval()
+    assert torch.equal(readout.scores(output), ordered_scores(membrane, readout.beta))
+    assert not torch.equal(readout.scores(output), leaky_scores(membrane, readout.beta))

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from bitspike.nn.block import Block
 
 
-def evaluated_current(block: Block, x: Tensor, *, fast: bool) -> Tensor | None:
+def evaluated_current(block: Block, x: Tensor, *, native: bool) -> Tensor | None:
     """Return the current of a block with pools, bias and batch norm, before dropout; None if its modules must run.
 
     `x` is one step or a sequence: `[B, K]` or `[T, B, K]`; before a convolution `[B, C, H, W]` or `[T, B, C, H, W]`.
-    `fast` tries C kernels.
+    `native` allows C kernels.
     """
     if undefined(block, x):
         return None
     synapse, form = block.synapse, synapse_form(block)
     norm = None if block.norm is None else fold_norm(block.norm)
-    c = fast_c.conv_current(synapse, x, form) if fast and isinstance(synapse, BinaryConv2d) else None
+    c = fast_c.conv_current(synapse, x, form) if native and isinstance(synapse, BinaryConv2d) else None
     if c is not None:
-        return finished(c.flatten(0, 1), synapse.bias, norm).view_as(c)
+        return finished(c.flatten(0, 1), synapse.bias, norm, native=native).view_as(c)
     dims = 3 if isinstance(synapse, BinaryConv2d) else 1
-    c = current(x.reshape(-1, *x.shape[-dims:]), synapse.signs(), form, synapse.bias, norm)
+    c = current(x.reshape(-1, *x.shape[-dims:]), synapse.signs(), form, synapse.bias, norm, native=native)
     return c.view(*x.shape[:-dims], *c.shape[1:])
 
 

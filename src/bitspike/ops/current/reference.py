@@ -32,7 +32,7 @@ def current(x: Tensor, signs: Tensor, form: Form, bias: Tensor | None = None, no
 def dense_sums(x: Tensor, signs: Tensor) -> Tensor:
     """sum over k of x[r, k] * signs[n, k] in float64, in ascending order of k: `[R, N]`."""
     x, signs = x.double(), signs.double()
-    total = torch.zeros(len(x), len(signs), dtype=torch.float64)
+    total = x.new_zeros(len(x), len(signs))
     for k in range(x.shape[1]):
         total = total + x[:, k, None] * signs[:, k]
     return total
@@ -44,7 +44,7 @@ def conv_sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
     # Padding adds nothing: a sum that began with +0 stays as it is when a zero of either sign is added.
     x, signs = F.pad(x.double(), (columns, columns, rows, rows)), signs.double()
     height, width = ((n - k) // s + 1 for n, k, s in zip(x.shape[2:], signs.shape[2:], form.stride, strict=True))
-    total = torch.zeros(len(x), len(signs), height, width, dtype=torch.float64)
+    total = x.new_zeros(len(x), len(signs), height, width)
     for channel in range(signs.shape[1]):
         for i in range(signs.shape[2]):
             for j in range(signs.shape[3]):

@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bitspike.ops.current import reference
+from bitspike.ops.current import c, reference
 from bitspike.ops.current.form import Form
 from bitspike.ops.current.reference import Norm
+from bitspike.ops.product.c import fold_pool
 
 _WHOLE = 256  # counts up to here are exact even where PyTorch may round the factors of float32 products to bfloat16
 _FLOAT32, _FLOAT64 = 24, 53  # binary digits
@@ -23,24 +24,34 @@ _AT_ONCE = 1 << 21  # numbers that are made at once
 _IN_CACHE = 1 << 16  # float64 sums that stay near the processor while terms are added
 
 
-def current(x: Tensor, signs: Tensor, form: Form, bias: Tensor | None = None, norm: Norm | None = None) -> Tensor:
-    """Return `reference.current`, bit for bit, with autograd's gradients.
+def current(
+    x: Tensor,
+    signs: Tensor,
+    form: Form,
+    bias: Tensor | None = None,
+    norm: Norm | None = None,
+    *,
+    native: bool = False,
+) -> Tensor:
+    """Return `reference.current`, bit for bit, with autograd's gradients; `native` lets C do what surrounds products.
 
     Numbers that are not finite give a current that is not finite.
     """
     terms = signs[0].numel() * form.divisor
-    convolves = signs.dim() == 4
-    if whole_numbers(x, terms):
-        size = signs.shape[0] * x.shape[2] * x.shape[3] if convolves else 0
-        c = _in_parts(x, size, lambda part: divided(pooled(_product(part, signs, form), form), form.divisor))
+    if whole_numbers(x, terms, native=native):
+        size = signs.shape[0] * x.shape[2] * x.shape[3] if signs.dim() == 4 else 0
+        found = _in_parts(x, size, lambda part: divided(_sums(part, signs, form), form.divisor))
     else:
-        size = signs.shape[0] * x.shape[2] * x.shape[3] if convolves else sum(signs.shape)
-        c = _in_parts(x, size, lambda part: _from_real_numbers(part, signs, form, terms))
-    return finished(c, bias, norm)
+        size = signs.shape[0] * x.shape[2] * x.shape[3] if signs.dim() == 4 else sum(signs.shape)
+        found = _in_parts(x, size, lambda part: _from_real_numbers(part, signs, form, terms))
+    return finished(found, bias, norm, native=native)
 
 
-def whole_numbers(x: Tensor, terms: int) -> bool:
+def whole_numbers(x: Tensor, terms: int, *, native: bool = False) -> bool:
     """Return whether x holds whole numbers of so many bits that float32 holds every sum of `terms` of them."""
+    if native:
+        largest = c.largest_whole(x)
+        return largest is not None and largest <= _WHOLE and terms * largest <= 2**_FLOAT32
     x = x.detach()
     low, high = (float(end) for end in torch.aminmax(x))
     largest = max(-low, high)
@@ -50,7 +61,7 @@ def whole_numbers(x: Tensor, terms: int) -> bool:
 def _from_real_numbers(x: Tensor, signs: Tensor, form: Form, terms: int) -> Tensor:
     """Return the current of real numbers before the bias: exact sums where they are, else sums in order."""
     wide = signs.double()
-    total = pooled(_product(x.double(), wide, form), form)
+    total = _sums(x.double(), wide, form)
     rounds = ~exact_rows(x, terms)
     if rounds.any():
         with torch.no_grad():
@@ -71,10 +82,15 @@ def exact_rows(x: Tensor, terms: int) -> Tensor:
     return (steps == steps.trunc()).all(1) | ~largest.isfinite().squeeze(1)
 
 
-def _product(x: Tensor, signs: Tensor, form: Form) -> Tensor:
+def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
+    """Return the sums after all pools, in any order. A first average pool becomes a part of the convolution."""
     if signs.dim() == 2:
         return F.linear(x, signs)
-    return F.conv2d(x, signs, None, form.stride, form.padding)
+    first = form.pools[0] if form.pools else None
+    if first is None or first.kind == "max" or form.stride != (1, 1):
+        return pooled(F.conv2d(x, signs, None, form.stride, form.padding), form)
+    total = F.conv2d(x, fold_pool(signs, first.size), None, first.stride, form.padding)
+    return pooled(total, form._replace(pools=form.pools[1:]))
 
 
 def pooled(total: Tensor, form: Form) -> Tensor:
@@ -113,7 +129,7 @@ def _ordered_rows(x: Tensor, signs: Tensor) -> Tensor:
     columns = signs.T.contiguous()
     parts = []
     for rows in x.split(max(1, _IN_CACHE // len(signs))):
-        total = torch.zeros(len(rows), len(signs), dtype=torch.float64)
+        total = rows.new_zeros(len(rows), len(signs))
         for term, sign in zip(rows.T.contiguous()[:, :, None], columns, strict=True):
             total.addcmul_(term, sign)  # a product with -1 or +1 is exact, so only the sum is rounded
         parts.append(total)
@@ -129,20 +145,27 @@ def _in_parts(x: Tensor, size: int, function: Callable[[Tensor], Tensor]) -> Ten
     return function(x) if not size or len(x) <= rows else torch.cat([function(part) for part in x.split(rows)])
 
 
-def finished(c: Tensor, bias: Tensor | None, norm: Norm | None) -> Tensor:
-    """Return `reference.finished`; without gradients it writes into `c`."""
-    learns = any(part is not None and part.requires_grad for part in (c, bias, *(norm or ())))
+def finished(current: Tensor, bias: Tensor | None, norm: Norm | None, *, native: bool = False) -> Tensor:
+    """Return `reference.finished` of a current `[R, N]` or `[R, O, h, w]`; without gradients it is written over."""
+    if bias is None and norm is None:
+        return current
+    learns = any(part is not None and part.requires_grad for part in (current, bias, *(norm or ())))
     if torch.is_grad_enabled() and learns:
-        return reference.finished(c, bias, norm)
-    c = c.contiguous()
-    places = c[0, 0].numel() if c.dim() > 2 else 1
+        return reference.finished(current, bias, norm)
+    current = current.contiguous()
+    rows = current.view(len(current), -1)
+    places = rows.shape[1] // current.shape[1]
 
     def each(values: Tensor) -> Tensor:  # one number a neuron: PyTorch is slow where a few places share one
-        return values.repeat_interleave(places) if places > 1 else values
+        return values.detach() if places == 1 else values.detach().repeat_interleave(places)
 
-    rows = c.view(len(c), -1)
+    scale, offset = (None, None) if norm is None else map(each, norm)
+    bias = None if bias is None else each(bias)
+    if native:
+        c.finish(rows, bias, scale, offset)
+        return current
     if bias is not None:
-        rows.add_(each(bias))
-    if norm is not None:
-        rows.mul_(each(norm[0])).add_(each(norm[1]))
-    return c
+        rows.add_(bias)
+    if scale is not None and offset is not None:
+        rows.mul_(scale).add_(offset)
+    return current
