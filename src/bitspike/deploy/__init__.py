@@ -5,8 +5,8 @@
 - `packed.py`: packed files are written and read; `packing.py`: their bytes, made of `structure.py` (what is JSON),
   `arrays.py` (what is not), `vector.py` (an input with its answer) and `container.py` (the safetensors file).
 - `fields.py`: JSON that nobody vouches for. `limits.py`: upper bounds of what a file may declare.
-- `engine.py`: the inference engine; `stream.py`: one step or one event at a time; `c_engine.py`: the C runtime behind it;
-  `layout.py`: arrays as that runtime wants them; `plain_engine.py`: the definition of it all, in NumPy.
+- `engine.py`: the inference engine; `stream.py`: one step or one event at a time; `c_engine.py`: the C runtime behind
+  it; `layout.py`: arrays as that runtime wants them; `plain_engine.py`: the definition of it all, in NumPy.
 - `runtime.h`, `runtime.c` and the `runtime_*.h` it includes: the C runtime, which exports emit as it is; `batch.c`,
   `fixed.c`: what only the engine needs of it.
 """
