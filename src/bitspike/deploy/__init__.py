@@ -8,4 +8,8 @@
   source, `c_vector.py`: the test vector, `state_size.py`: how much memory it declares, `plain_vector.py`: vectors
   without PyTorch.
 - `fields.py`: JSON that nobody vouches for. `limits.py`: upper bounds of what a file may declare.
+- `engine.py`: the inference engine; `stream.py`: one step or one event at a time; `c_engine.py`: the C runtime behind
+  it; `layout.py`: arrays as that runtime wants them; `plain_engine.py`: the definition of it all, in NumPy.
+- `runtime.h`, `runtime.c` and the `runtime_*.h` it includes: the C runtime, which exports emit as it is; `batch.c`,
+  `fixed.c`: what only the engine needs of it.
 """
