@@ -15,6 +15,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -37,6 +38,7 @@ TICK_NS = {"mps2-an386": 40.0, "mps2-an385": 40.0, "microbit": 62.5}  # 25 MHz, 
 TARGETS = {"cortex-m4f": 64, "cortex-m0plus": 48}  # MHz: those of an nRF52832 and a SAM D21
 STRICT = "-std=c99 -Wall -Wextra -Werror -pedantic"
 SANITIZED = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+FLAGS = ["-Os", "-O2", "-Os -DBS_FIXED"]
 SPEECH = InputModel("events", bin_us=10_000, steps=100)
 PIXELS = InputModel("image")
 
@@ -167,6 +169,11 @@ def try_compilers(name: str, folder: Path) -> list[str]:
     return passed
 
 
+def version(tool: str) -> str:
+    """Return the first line of what a tool says about itself."""
+    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
 def print_table(rows: list[Figures]) -> None:
     """Print the figures as a Markdown table."""
     names = "network, target, flags, model, code, libraries, state, stack, all, steps, instructions a step, longest"
@@ -184,7 +191,7 @@ def print_table(rows: list[Figures]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"of {', '.join(CASES)} (default: all)")
-    parser.add_argument("--flags", action="append", help="of the compiler; may be repeated (default: -Os and -O2)")
+    parser.add_argument("--flags", action="append", help="of the compiler; may be repeated (default: FLAGS)")
     parser.add_argument("--compilers", action="store_true", help="also try gcc and clang on this machine")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -199,11 +206,19 @@ def main() -> None:
             if args.compilers:
                 passed[name] = try_compilers(name, Path(folder))
             for target in TARGETS if arm else ():
-                rows += [measure(name, Path(folder), target, flags) for flags in args.flags or ["-Os", "-O2"]]
+                rows += [measure(name, Path(folder), target, flags) for flags in args.flags or FLAGS]
                 print(rows[-1], flush=True)
     print_table(rows)
     if args.json:
-        content = {"cycles": CYCLES, "mhz": TARGETS, "rows": [asdict(row) for row in rows], "compilers": passed}
+        content = {
+            "command": f"python {' '.join(sys.argv)}",
+            "gcc": version("arm-none-eabi-gcc") if arm else None,
+            "qemu": version("qemu-system-arm") if shutil.which("qemu-system-arm") else None,
+            "cycles": CYCLES,
+            "mhz": TARGETS,
+            "rows": [asdict(row) for row in rows],
+            "compilers": passed,
+        }
         args.json.write_text(json.dumps(content, indent=1) + "\n")
 
 

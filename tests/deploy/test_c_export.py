@@ -10,6 +10,7 @@ import torch
 
 import bitspike
 from bitspike.deploy.c_export import write_c
+from bitspike.deploy.c_vector import fixed_answer
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
 from bitspike.deploy.plain_vector import plain_vector
@@ -78,6 +79,25 @@ def test_real_sequences(tmp_path):
     folder = exported(tmp_path, net, model, real_input=True)
     assert "#define MODEL_EVENTS 0" in (folder / "model.h").read_text()
     passes(make(folder, "check", f"CFLAGS={STRICT}"))
+
+
+def test_fixed_point_has_the_answer_of_the_engine(tmp_path):
+    net = random_network(17)
+    model = describe(net)
+    vector = make_vector(net, model)
+    folder = write_c(model, tmp_path, vector)
+    passes(make(folder, "check", f"CFLAGS={STRICT}", "CPPFLAGS=-DBS_FIXED"))
+    fixed = fixed_answer(model, vector)
+    assert (fixed.membrane != vector.membrane).any()  # else a check in float32 would pass as well
+    np.testing.assert_allclose(fixed.scores, vector.scores, atol=1e-2)
+
+
+def test_without_a_compiler_fixed_point_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("bitspike.deploy.c_vector.library", lambda: None)
+    folder = exported(tmp_path, random_network(17))
+    passes(make(folder, "check", f"CFLAGS={FAST}"))
+    refused = make(folder, "check", f"CFLAGS={FAST}", "CPPFLAGS=-DBS_FIXED")
+    assert "exported without a C compiler" in refused.stderr
 
 
 def test_a_vector_is_drawn_where_none_is_given(tmp_path):

@@ -6,7 +6,6 @@
 #define bs_rest bs_fixed_rest
 #define bs_show bs_fixed_show
 #define bs_event bs_fixed_event
-#define bs_advance bs_fixed_advance
 #define bs_step bs_fixed_step
 #define bs_step_bytes bs_fixed_step_bytes
 #define bs_steps bs_fixed_steps

@@ -1,9 +1,13 @@
 /* The runtime of runtime.h: inputs, delays and steps. The sums, the neurons and the memory are in the parts it includes. */
 #include "runtime.h"
 
-#include "runtime_reals.h"
 #include "runtime_sums.h"
+#ifndef BS_ONLY_COUNTS
+#include "runtime_reals.h"
+#endif
+#ifndef BS_SMALL
 #include "runtime_wide.h"
+#endif
 
 static void zero(void *from, size_t bytes)
 {
@@ -149,51 +153,86 @@ static const float *delayed_frame(const bs_layer *layer, const Parts *p, const f
 
 /* ---- steps ---- */
 
+/* What a dense layer counts; returns the number to subtract from twice the counts. */
+static int32_t counts_of(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s)
+{
+#ifndef BS_SMALL
+    if (layer->wide && k->count_shared)
+        return shared_counts(k, layer, in, s->sums);
+#endif
+    return dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
+}
+
 /* The current of all neurons of a layer whose inputs are bits. */
-static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s, bs_number *current)
+static void layer_current(const Kernels *k, const bs_layer *layer, Planes in, const Shared *s)
 {
     const uint32_t divisor = divisor_of(layer);
     if (layer->kind == BS_DENSE) {
-        const int32_t total = is_wide(layer) && k->count_shared
-                                  ? shared_counts(k, layer, in, s->sums)
-                                  : dense_counts(k, layer->weight, inputs_of(layer), layer->channels, in, s->sums);
-        k->to_current(layer, s->sums, 2, total, divisor, current);
+        const int32_t total = counts_of(k, layer, in, s);
+        k->to_current(layer, s->sums, 2, total, divisor, s->current);
         return;
     }
-    if (is_wide(layer)) {
-        wide_current(k, layer, in, s, current);
+#ifndef BS_SMALL
+    if (layer->wide) {
+        wide_current(k, layer, in, s, s->current);
         return;
     }
+#endif
     for (uint32_t y = 0; y < layer->rows; y++)
         for (uint32_t x = 0; x < layer->columns; x++) {
             const size_t at = ((size_t)y * layer->columns + x) * layer->channels;
             place_sums(k, layer, in, layer->pools, y, x, s->window);
-            k->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, current + at);
+            k->to_current(layer, s->window + layer->pools * padded(layer->channels), 1, 0, divisor, s->current + at);
         }
+}
+
+static Firing firing_of(const bs_layer *layer, const Parts *p)
+{
+    Firing f;
+    memset(&f, 0, sizeof f);
+    f.n = neurons_of(layer);
+    f.beta = layer->beta;
+    f.theta = layer->theta;
+    f.beta_step = layer->betas > 1;
+    f.theta_step = layer->thetas > 1;
+    f.u = p->u;
+    f.a = layer->adaptive ? p->a : NULL;
+    f.z = p->z;
+    f.rho = layer->rho;
+    f.rest = layer->rest;
+    f.strength = layer->strength;
+    return f;
 }
 
 static void fire(const Kernels *k, const bs_layer *layer, const Parts *p, const Shared *s, const bs_number *current)
 {
-    const uint32_t n = neurons_of(layer);
-    const Firing f = {n,
-                      current,
-                      layer->recurrent ? s->feedback : NULL,
-                      layer->beta,
-                      layer->theta,
-                      layer->betas > 1,
-                      layer->thetas > 1,
-                      p->u,
-                      layer->adaptive ? p->a : NULL,
-                      p->z,
-                      layer->rho,
-                      layer->rest,
-                      layer->strength};
+    Firing f = firing_of(layer, p);
+    f.current = current;
     if (layer->recurrent) {
-        const Planes before = {p->z, 1, words_of(n)};
-        const int32_t total = dense_counts(k, layer->recurrent, n, n, before, s->sums);
-        for (uint32_t i = 0; i < n; i++)
+        const Planes before = {p->z, 1, words_of(f.n)};
+        const int32_t total = dense_counts(k, layer->recurrent, f.n, f.n, before, s->sums);
+        for (uint32_t i = 0; i < f.n; i++)
             s->feedback[i] = sum_times(layer->recurrent_scale, 2 * s->sums[i] - total);
+        f.feedback = s->feedback;
     }
+    k->fire(&f);
+}
+
+/* One step of a layer whose inputs are bits. */
+static void run_layer(const Kernels *k, const bs_layer *layer, Planes in, const Parts *p, const Shared *s)
+{
+    Firing f;
+    if (layer->kind == BS_CONV || layer->recurrent) {
+        layer_current(k, layer, in, s);
+        fire(k, layer, p, s, s->current);
+        return;
+    }
+    f = firing_of(layer, p);
+    f.less = counts_of(k, layer, in, s);
+    f.counts = s->sums;
+    f.bias = layer->bias;
+    f.scale = layer->scale;
+    f.offset = layer->offset;
     k->fire(&f);
 }
 
@@ -206,105 +245,89 @@ static void read_out(const bs_layer *last, const Parts *p, const Shared *s)
             s->counts[i] += p->z[i / 32] >> i % 32 & 1;
     else
         for (uint32_t i = 0; i < n; i++)
-            s->totals[i] += (double)float_of(p->u[i]);
+            s->totals[i] += (Total)p->u[i];
     s->head->steps++;
 }
 
-/* The current of the first layer, whose input is in the planes of `pending`. */
-static const bs_number *pending_current(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s)
+/* The first layer on the planes of `pending`. */
+static void run_first(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s)
 {
     const bs_layer *layer = model->layer;
     Planes in = pending_of(model, s);
     if (layer->delays && !delays_reals(model)) {
         in = delayed(layer, p, in, model->planes);
-        layer_current(k, layer, in, s, s->current);
+        run_layer(k, layer, in, p, s);
         forget_slot(layer, p, in);
     } else {
-        layer_current(k, layer, in, s, s->current);
+        run_layer(k, layer, in, p, s);
     }
     forget_pending(model, s);
-    return s->current;
 }
 
-/* What a step needs to know, and the first layer's part of the state. */
-typedef struct {
-    Walk walk;
-    const Kernels *k;
-    Shared s;
-    Parts first;
-} Stepping;
-
-static Stepping begin_step(const bs_model *model, void *state)
+/* The first layer on a frame. Whether it could be: a network on counts takes only counts. */
+static int run_frame(const bs_model *model, const Kernels *k, const Parts *p, const Shared *s, const float *frame,
+                     const uint8_t *bytes)
 {
-    Stepping step = {{state, 0}, kernels(), {0}, {0}};
-    step.s = shared_of(model, &step.walk);
-    step.first = parts_of(model, model->layer, &step.walk);
-    return step;
-}
-
-/* All neurons fire, the first layer's with `current`. */
-static void run_layers(const bs_model *model, Stepping *step, const bs_number *current)
-{
-    const Kernels *k = step->k;
-    const Shared *s = &step->s;
-    Parts p = step->first;
-    fire(k, model->layer, &p, s, current);
-    for (uint32_t l = 1; l < model->layers; l++) {
-        const bs_layer *layer = &model->layer[l];
-        Planes in = {p.z, 1, words_of(inputs_of(layer))};
-        p = parts_of(model, layer, &step->walk);
-        if (layer->delays)
-            in = delayed(layer, &p, in, 1);
-        layer_current(k, layer, in, s, s->current);
-        if (layer->delays)
-            forget_slot(layer, &p, in);
-        fire(k, layer, &p, s, s->current);
+    forget_pending(model, s);
+    if (plane_frame(model, k, s, frame, bytes)) {
+        run_first(model, k, p, s);
+        return 1;
     }
-    read_out(&model->layer[model->layers - 1], &p, s);
-}
-
-int bs_advance(const bs_model *model, void *state)
-{
-    Stepping step = begin_step(model, state);
-    if (delays_reals(model) && !step.s.head->shown)
-        return -1;
-    run_layers(model, &step,
-               step.s.head->shown ? step.s.shown : pending_current(model, step.k, &step.first, &step.s));
+    forget_pending(model, s);
+#ifndef BS_ONLY_COUNTS
+    if (model->input == BS_REALS && frame) {
+        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
+        real_current(k, model->layer, &image, s->current);
+        fire(k, model->layer, p, s, s->current);
+        return 1;
+    }
+#endif
     return 0;
 }
 
-static int step_frame(const bs_model *model, void *state, const float *frame, const uint8_t *bytes)
+static int step(const bs_model *model, void *state, const float *frame, const uint8_t *bytes)
 {
-    Stepping step = begin_step(model, state);
-    const Shared *s = &step.s;
-    if (delays_reals(model) && !s->head->shown)
-        frame = delayed_frame(model->layer, &step.first, frame);
-    forget_pending(model, s);
-    if (plane_frame(model, step.k, s, frame, bytes)) {
-        run_layers(model, &step, pending_current(model, step.k, &step.first, s));
-        return 0;
+    Walk walk = {state, 0};
+    const Kernels *k = kernels();
+    const Shared s = shared_of(model, &walk);
+    Parts p = parts_of(model, model->layer, &walk);
+    if (delays_reals(model) && bytes)
+        return -1; /* this delay line holds floats */
+    if (delays_reals(model) && !s.head->shown)
+        frame = delayed_frame(model->layer, &p, frame);
+    if (frame || bytes) {
+        if (!run_frame(model, k, &p, &s, frame, bytes))
+            return -1;
+    } else if (s.head->shown) {
+        fire(k, model->layer, &p, &s, s.shown);
+    } else {
+        run_first(model, k, &p, &s);
     }
-    forget_pending(model, s);
-    if (model->input == BS_COUNTS)
-        return -1;
-    {
-        const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
-        real_current(step.k, model->layer, &image, s->current);
+    for (uint32_t l = 1; l < model->layers; l++) {
+        const bs_layer *layer = &model->layer[l];
+        Planes in = {p.z, 1, words_of(inputs_of(layer))};
+        p = parts_of(model, layer, &walk);
+        if (layer->delays)
+            in = delayed(layer, &p, in, 1);
+        run_layer(k, layer, in, &p, &s);
+        if (layer->delays)
+            forget_slot(layer, &p, in);
     }
-    run_layers(model, &step, s->current);
+    read_out(&model->layer[model->layers - 1], &p, &s);
     return 0;
 }
 
 int bs_step(const bs_model *model, void *state, const float *frame)
 {
-    return frame || bs_advance(model, state) ? step_frame(model, state, frame, NULL) : 0;
+    return step(model, state, frame, NULL);
 }
 
 int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame)
 {
-    return step_frame(model, state, NULL, frame);
+    return step(model, state, NULL, frame);
 }
 
+#ifndef BS_ONLY_COUNTS
 void bs_show(const bs_model *model, void *state, const float *image, int down, int right)
 {
     Walk walk = {state, 0};
@@ -313,6 +336,7 @@ void bs_show(const bs_model *model, void *state, const float *image, int down, i
     real_current(kernels(), model->layer, &shown, s.shown);
     s.head->shown = 1;
 }
+#endif
 
 /* ---- questions ---- */
 
@@ -343,10 +367,10 @@ void bs_scores(const bs_model *model, const void *state, float *scores)
     Walk walk = {(char *)state, 0};
     const Shared s = shared_of(model, &walk);
     const bs_layer *last = &model->layer[model->layers - 1];
-    const double steps = s.head->steps ? (double)s.head->steps : 1.0;
+    const uint32_t steps = s.head->steps ? s.head->steps : 1;
     for (uint32_t i = 0; i < neurons_of(last); i++)
         if (last->theta)
-            scores[i] = (float)((double)s.counts[i] / steps);
+            scores[i] = count_score(s.counts[i], steps);
         else
-            scores[i] = (float)(s.totals[i] / steps) * (1.0f - float_of_factor(last->beta[last->betas > 1 ? i : 0]));
+            scores[i] = membrane_score(s.totals[i], steps, last->beta[last->betas > 1 ? i : 0]);
 }

@@ -10,7 +10,9 @@
  *
  * What every step computes is written down in plain_engine.py, and the same bits come out here: compile with
  * -ffp-contract=off (a fused multiply-add rounds otherwise). On little-endian x86-64 with GCC or Clang, vector code is
- * chosen when it runs; -DBS_PORTABLE leaves it out, and -DBS_SMALL all that only a desktop gains by. -DBS_FIXED computes membranes in whole numbers of 2^-16.
+ * chosen when it runs. Switches for small machines: -DBS_PORTABLE leaves vector code out, -DBS_SMALL also wide weights
+ * (`wide` must be NULL), -DBS_ONLY_COUNTS also real inputs and bs_show, which need float64. -DBS_FIXED computes
+ * membranes in whole numbers of 2^-16.
  */
 #ifndef BITSPIKE_RUNTIME_H
 #define BITSPIKE_RUNTIME_H
@@ -104,11 +106,7 @@ int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
 /* One time step. `frame` holds all inputs, channels-first; NULL takes the events since the last step, or, after
  * bs_show, the image. 0, or -1 if a network on counts gets a frame that is none: then nothing has happened. */
 int bs_step(const bs_model *model, void *state, const float *frame);
-int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame); /* the same; not NULL */
-
-/* bs_step without a frame. A program that has no other step is linked without what frames need. -1 where a delay line
- * holds real numbers, unless an image is shown. */
-int bs_advance(const bs_model *model, void *state);
+int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame); /* not for delayed reals */
 
 /* What may be asked after any step. Layers count from 0. */
 uint32_t bs_steps(const bs_model *model, const void *state);                                  /* since the reset */
@@ -120,7 +118,7 @@ void bs_scores(const bs_model *model, const void *state, float *scores);        
 /* Put the neurons to rest and keep counts, scores and steps: for one glance after the other. */
 void bs_rest(const bs_model *model, void *state);
 
-/* For desktops: the weights of a convolution, a row for each (kernel row, input column, input channel) and the bits of
+/* For desktops, not with BS_SMALL: the weights of a convolution, a row for each (kernel row, input column, input channel) and the bits of
  * all (output column, channel). 0 bytes where it brings nothing. */
 size_t bs_wide_bytes(const bs_layer *layer);
 void bs_widen(const bs_layer *layer, uint32_t *wide);

@@ -8,10 +8,15 @@
 #include "runtime_state.h"
 
 /* A layer's neurons in one step. Of beta and theta, a step of 0 repeats one value. `theta` is NULL for a leaky readout,
- * `feedback` (what the recurrent sum is), `a` where there is none. */
+ * `feedback` (what the recurrent sum is), `a` where there is none. The current is NULL for a dense layer whose sums are
+ * 2 * counts - less: then it is computed on the way. */
 typedef struct {
     uint32_t n;
     const bs_number *current;
+    const int32_t *counts;
+    int32_t less;
+    const bs_number *bias, *offset;
+    const bs_factor *scale;
     const bs_number *feedback;
     const bs_factor *beta;
     const bs_number *theta;
@@ -173,10 +178,21 @@ static void add_reals_portable(const uint32_t *rows, uint32_t words, const uint3
     }
 }
 
+static inline bs_number current_of(const Firing *f, uint32_t i)
+{
+    bs_number c;
+    if (f->current)
+        return f->current[i];
+    c = mean_of(2 * f->counts[i] - f->less, 1);
+    if (f->bias)
+        c = plus(c, f->bias[i]);
+    return f->scale ? plus(times(f->scale[i], c), f->offset[i]) : c;
+}
+
 /* One neuron: the new membrane; `z` is the spike before and becomes the spike now. Every operation is rounded. */
 static inline bs_number step_of(const Firing *f, uint32_t i, uint32_t *z)
 {
-    bs_number threshold, u = plus(times(f->beta[f->beta_step * (size_t)i], f->u[i]), f->current[i]);
+    bs_number threshold, u = plus(times(f->beta[f->beta_step * (size_t)i], f->u[i]), current_of(f, i));
     if (!f->theta)
         return u;
     threshold = f->theta[f->theta_step * (size_t)i];

@@ -11,7 +11,8 @@
 
 #ifdef BS_FIXED
 
-typedef int64_t Sum; /* of real inputs, in 2^-20 */
+typedef int64_t Sum;   /* of real inputs, in 2^-20 */
+typedef int64_t Total; /* of a membrane over time, in 2^-16 */
 
 static inline bs_number limited(int64_t value)
 {
@@ -65,7 +66,7 @@ static inline bs_number mean_of(int32_t sum, uint32_t divisor)
 static inline Sum sum_of(float value)
 {
     const float most = 2047.0f, within = value > most ? most : value < -most ? -most : value;
-    return (Sum)(within * 1048576.0f + (within < 0.0f ? -0.5f : 0.5f));
+    return (Sum)(int32_t)(within * 1048576.0f + (within < 0.0f ? -0.5f : 0.5f)); /* fits: 2047 * 2^20 < 2^31 */
 }
 
 static inline bs_number real_mean_of(Sum sum, uint32_t divisor)
@@ -78,14 +79,19 @@ static inline float float_of(bs_number number)
     return (float)number / 65536.0f;
 }
 
-static inline float float_of_factor(bs_factor factor)
+static inline float count_score(uint32_t count, uint32_t steps)
 {
-    return (float)factor / 16777216.0f;
+    return (float)count / (float)steps;
+}
+
+static inline float membrane_score(Total total, uint32_t steps, bs_factor beta)
+{
+    return float_of(times((1 << 24) - beta, limited(quotient(total, steps))));
 }
 
 #else
 
-typedef double Sum;
+typedef double Sum, Total;
 
 static inline bs_number plus(bs_number a, bs_number b)
 {
@@ -133,9 +139,14 @@ static inline float float_of(bs_number number)
     return number;
 }
 
-static inline float float_of_factor(bs_factor factor)
+static inline float count_score(uint32_t count, uint32_t steps)
 {
-    return factor;
+    return (float)((double)count / (double)steps);
+}
+
+static inline float membrane_score(Total total, uint32_t steps, bs_factor beta)
+{
+    return (float)(total / (double)steps) * (1.0f - beta);
 }
 
 #endif

@@ -103,6 +103,10 @@ int bs_check(const bs_model *model)
     if (!model->layers || model->layers > 1000 || model->input > BS_REALS || !model->planes ||
         model->planes > BS_PLANES || !product_fits(model->in_channels, model->in_rows, model->in_columns))
         return -1;
+#ifdef BS_ONLY_COUNTS
+    if (model->input == BS_REALS || model->image)
+        return -1;
+#endif
     inputs = model->in_channels * model->in_rows * model->in_columns;
     largest = (1u << model->planes) - 1;
     for (uint32_t l = 0; l < model->layers; l++) {

@@ -3,15 +3,21 @@
 #define BITSPIKE_RUNTIME_STATE_H
 
 #include "runtime.h"
+#include "runtime_numbers.h"
 #include "runtime_sizes.h"
 
 /* Lanes that vector code may write behind the last one, and bytes that parts of the state are aligned to. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(BS_PORTABLE) && !defined(BS_SMALL) && !defined(BS_FIXED)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(BS_PORTABLE) && !defined(BS_SMALL) && \
+    !defined(BS_ONLY_COUNTS) && !defined(BS_FIXED)
 #define BS_VECTORS 1
 enum { LANES = 512, PART = 64 };
 #else
 #define BS_VECTORS 0
 enum { LANES = 32, PART = 8 };
+#endif
+
+#if defined(BS_ONLY_COUNTS) && !defined(BS_SMALL)
+#define BS_SMALL
 #endif
 
 enum { DIGITS = 8, LIST = 255 /* rows that counters of so many digits can count */ };
@@ -27,7 +33,7 @@ typedef struct {
 typedef struct {
     Head *head;
     uint32_t *counts;    /* [classes] */
-    double *totals;      /* [classes]: sums of the last membrane, where it is the answer */
+    Total *totals;       /* [classes]: sums of the last membrane, where it is the answer */
     uint32_t *pending;   /* [planes, words of the input]: events of the step that comes */
     bs_number *shown;    /* [neurons of the first layer]: the current of an image */
     int32_t *sums;       /* [neurons], of the layer that runs, or of its map */
@@ -68,21 +74,10 @@ static int delays_reals(const bs_model *model)
     return model->input == BS_REALS && model->layer[0].delays;
 }
 
-/* Whether a layer uses wide weights: they are for desktops. */
-static int is_wide(const bs_layer *layer)
-{
-#ifdef BS_SMALL
-    (void)layer;
-    return 0;
-#else
-    return layer->wide != NULL;
-#endif
-}
-
 /* The whole numbers that hold a layer's sums; of a convolution with wide weights all sums before the pools. */
 static size_t sums_of(const bs_layer *layer)
 {
-    if (is_wide(layer) && layer->kind == BS_CONV)
+    if (layer->wide && layer->kind == BS_CONV)
         return (size_t)conv_places(layer->in_rows, layer) * padded(conv_places(layer->in_columns, layer) * layer->channels);
     return layer->kind == BS_DENSE ? padded(layer->channels) : 0;
 }
@@ -106,7 +101,7 @@ static Shared shared_of(const bs_model *model, Walk *walk)
         neurons = n > neurons ? n : neurons;
         feedback = layer->recurrent && n > feedback ? n : feedback;
         window = layer->kind == BS_CONV && w > window ? w : window;
-        extra = layer->kind == BS_CONV && is_wide(layer) && extra_of(layer) > extra ? extra_of(layer) : extra;
+        extra = layer->kind == BS_CONV && layer->wide && extra_of(layer) > extra ? extra_of(layer) : extra;
     }
     s.head = take(walk, sizeof *s.head);
     s.counts = take(walk, neurons_of(last) * sizeof *s.counts);

@@ -31,10 +31,11 @@ AVX512 static inline void expand_avx512(const __m512i *digits, uint32_t used, ui
 {
     for (uint32_t g = 0; 2 * g < words; g++) {
         __m512i bytes = _mm512_setzero_si512();
-        for (uint32_t k = 0; k < used; k++) {
+        for (uint32_t k = used; k-- > 0;) {
             uint64_t lanes;
             memcpy(&lanes, (const char *)(digits + k) + 8 * g, 8);
-            bytes = _mm512_mask_add_epi8(bytes, (__mmask64)lanes, bytes, _mm512_set1_epi8((char)(1u << k)));
+            bytes = _mm512_add_epi8(bytes, bytes);
+            bytes = _mm512_mask_add_epi8(bytes, (__mmask64)lanes, bytes, _mm512_set1_epi8(1));
         }
         widen_avx512(bytes, times, fresh, counts + 64 * g);
     }
@@ -208,36 +209,91 @@ AVX512 static inline __m512 each_avx512(__mmask16 live, const float *from, uint3
     return step ? _mm512_maskz_loadu_ps(live, from + i) : _mm512_set1_ps(*from);
 }
 
+AVX512 static inline __m512 current_avx512(const Firing *f, __mmask16 live, uint32_t i)
+{
+    __m512i sum;
+    __m512 c;
+    if (f->current)
+        return _mm512_maskz_loadu_ps(live, f->current + i);
+    sum = _mm512_loadu_si512(f->counts + i); /* filled up to whole vectors */
+    c = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_add_epi32(sum, sum), _mm512_set1_epi32(f->less)));
+    if (f->bias)
+        c = _mm512_add_ps(c, _mm512_maskz_loadu_ps(live, f->bias + i));
+    if (f->scale) {
+        c = _mm512_mul_ps(c, _mm512_maskz_loadu_ps(live, f->scale + i));
+        c = _mm512_add_ps(c, _mm512_maskz_loadu_ps(live, f->offset + i));
+    }
+    return c;
+}
+
+/* What is known of all neurons before the loop, so that it needs no branches. */
+enum { PLAIN = 1 /* they fire, without feedback and adaptation, all with one decay and one threshold */,
+       GIVEN = 2 /* their current is */,
+       COUNTED = 4 /* it is 2 * counts - less, and nothing more */ };
+
+AVX512 static inline __attribute__((always_inline)) void
+fire_some(const Firing *f, uint16_t *z, __mmask16 live, uint32_t i, const int known)
+{
+    const __m512 decay = each_avx512(live, f->beta, known & PLAIN ? 0 : f->beta_step, i);
+    const __mmask16 fired = *z;
+    __m512 threshold, u = _mm512_mul_ps(decay, _mm512_maskz_loadu_ps(live, f->u + i));
+    if (known & COUNTED) {
+        const __m512i sum = _mm512_loadu_si512(f->counts + i);
+        const __m512i twice = _mm512_sub_epi32(_mm512_add_epi32(sum, sum), _mm512_set1_epi32(f->less));
+        u = _mm512_add_ps(u, _mm512_cvtepi32_ps(twice));
+    } else if (known & GIVEN) {
+        u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->current + i));
+    } else {
+        u = _mm512_add_ps(u, current_avx512(f, live, i));
+    }
+    if (known & PLAIN || f->theta) {
+        if (!(known & PLAIN) && f->feedback)
+            u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->feedback + i));
+        threshold = each_avx512(live, f->theta, known & PLAIN ? 0 : f->theta_step, i);
+        if (known & PLAIN || !f->a) {
+            u = _mm512_mask_sub_ps(u, fired, u, threshold);
+        } else {
+            const __m512 theta = threshold, strength = _mm512_set1_ps(f->strength);
+            __m512 a = _mm512_maskz_loadu_ps(live, f->a + i);
+            u = _mm512_mask_sub_ps(u, fired, u, _mm512_add_ps(theta, _mm512_mul_ps(strength, a)));
+            a = _mm512_mul_ps(_mm512_set1_ps(f->rho), a);
+            a = _mm512_mask_add_ps(a, fired, a, _mm512_set1_ps(f->rest));
+            _mm512_mask_storeu_ps(f->a + i, live, a);
+            threshold = _mm512_add_ps(theta, _mm512_mul_ps(strength, a));
+        }
+        *z = (uint16_t)_mm512_mask_cmp_ps_mask(live, u, threshold, _CMP_GE_OQ);
+    }
+    _mm512_mask_storeu_ps(f->u + i, live, u);
+}
+
+/* All neurons, 32 at a time, the rest with a mask. */
+AVX512 static inline __attribute__((always_inline)) void fire_all(const Firing *given, const int known)
+{
+    const Firing f = *given; /* a copy that no store can change */
+    for (uint32_t i = 0; i < f.n; i += 32) {
+        uint16_t z[2];
+        memcpy(z, (char *)f.z + i / 8, sizeof z);
+        if (f.n - i >= 32) {
+            fire_some(&f, z, 0xFFFF, i, known);
+            fire_some(&f, z + 1, 0xFFFF, i + 16, known);
+        } else {
+            const uint32_t live = (1u << (f.n - i)) - 1;
+            fire_some(&f, z, (__mmask16)live, i, known);
+            fire_some(&f, z + 1, (__mmask16)(live >> 16), i + 16, known);
+        }
+        memcpy((char *)f.z + i / 8, z, sizeof z);
+    }
+}
+
 AVX512 static void fire_avx512(const Firing *f)
 {
-    const __m512 rho = _mm512_set1_ps(f->rho), rest = _mm512_set1_ps(f->rest), strength = _mm512_set1_ps(f->strength);
-    for (uint32_t i = 0; i < f->n; i += 16) {
-        const __mmask16 live = f->n - i < 16 ? (__mmask16)((1u << (f->n - i)) - 1) : (__mmask16)0xFFFF;
-        const __m512 decay = each_avx512(live, f->beta, f->beta_step, i);
-        __m512 threshold, u = _mm512_mul_ps(decay, _mm512_maskz_loadu_ps(live, f->u + i));
-        uint16_t bits;
-        u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->current + i));
-        if (f->theta) {
-            if (f->feedback)
-                u = _mm512_add_ps(u, _mm512_maskz_loadu_ps(live, f->feedback + i));
-            memcpy(&bits, (char *)f->z + i / 8, sizeof bits);
-            threshold = each_avx512(live, f->theta, f->theta_step, i);
-            if (!f->a) {
-                u = _mm512_mask_sub_ps(u, bits, u, threshold);
-            } else {
-                const __m512 theta = threshold;
-                __m512 a = _mm512_maskz_loadu_ps(live, f->a + i);
-                u = _mm512_mask_sub_ps(u, bits, u, _mm512_add_ps(theta, _mm512_mul_ps(strength, a)));
-                a = _mm512_mul_ps(rho, a);
-                a = _mm512_mask_add_ps(a, bits, a, rest);
-                _mm512_mask_storeu_ps(f->a + i, live, a);
-                threshold = _mm512_add_ps(theta, _mm512_mul_ps(strength, a));
-            }
-            bits = (uint16_t)_mm512_mask_cmp_ps_mask(live, u, threshold, _CMP_GE_OQ);
-            memcpy((char *)f->z + i / 8, &bits, sizeof bits);
-        }
-        _mm512_mask_storeu_ps(f->u + i, live, u);
-    }
+    const int plain = f->theta && !f->feedback && !f->a && !f->beta_step && !f->theta_step;
+    if (plain && f->current)
+        fire_all(f, PLAIN | GIVEN);
+    else if (plain && !f->bias && !f->scale)
+        fire_all(f, PLAIN | COUNTED);
+    else
+        fire_all(f, 0);
 }
 
 /* ---- AVX2 ---- */
@@ -327,6 +383,21 @@ AVX2 static int plane_floats_avx2(const float *frame, uint32_t n, Target to)
     return digits_of(all);
 }
 
+AVX2 static inline __m256 current_avx2(const Firing *f, uint32_t i)
+{
+    __m256i sum;
+    __m256 c;
+    if (f->current)
+        return _mm256_loadu_ps(f->current + i);
+    sum = _mm256_loadu_si256((const __m256i *)(f->counts + i));
+    c = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_add_epi32(sum, sum), _mm256_set1_epi32(f->less)));
+    if (f->bias)
+        c = _mm256_add_ps(c, _mm256_loadu_ps(f->bias + i));
+    if (f->scale)
+        c = _mm256_add_ps(_mm256_mul_ps(c, _mm256_loadu_ps(f->scale + i)), _mm256_loadu_ps(f->offset + i));
+    return c;
+}
+
 /* 32 neurons at a time; the rest is left to portable C. */
 AVX2 static void fire_avx2(const Firing *f)
 {
@@ -342,7 +413,7 @@ AVX2 static void fire_avx2(const Firing *f)
         uint8_t *bits = (uint8_t *)f->z + i / 8;
         const __m256i fired = _mm256_and_si256(_mm256_set1_epi32(*bits), bit);
         __m256 u = _mm256_mul_ps(decay, _mm256_loadu_ps(f->u + i));
-        u = _mm256_add_ps(u, _mm256_loadu_ps(f->current + i));
+        u = _mm256_add_ps(u, current_avx2(f, i));
         if (f->feedback)
             u = _mm256_add_ps(u, _mm256_loadu_ps(f->feedback + i));
         u = _mm256_sub_ps(u, _mm256_and_ps(threshold, _mm256_castsi256_ps(_mm256_cmpeq_epi32(fired, bit))));

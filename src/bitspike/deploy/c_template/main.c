@@ -74,7 +74,7 @@ static int run(void)
         clock_stop(SHOWING);
         for (uint32_t t = 0; t < each; t++) {
             clock_start();
-            if (bs_advance(&model, state)) {
+            if (bs_step(&model, state, NULL)) {
                 return -1;
             }
             clock_stop(STEPPING);
@@ -98,7 +98,7 @@ static int run(void)
                 failed |= bs_event(&model, state, i, input[i]);
             }
         }
-        failed |= bs_advance(&model, state);
+        failed |= bs_step(&model, state, NULL);
 #else
         failed |= bs_step(&model, state, input);
 #endif
