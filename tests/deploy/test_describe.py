@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 import bitspike
-from bitspike.deploy.describe import describe, folded
+from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
-from bitspike.nn import LIF, BinaryLinear, Block, SharedBatchNorm1d, SpikingNetwork
+from bitspike.nn import LIF, BinaryLinear, Block, SpikingNetwork
 from helpers.bad_input import NAN, case, require_clear_line
 from helpers.random_networks import networks, random_input, random_network
 
@@ -96,32 +96,6 @@ def test_random_networks_are_of_every_kind():
     assert any(layer.stride > 1 for layer in layers)
     assert any(layer.padding > 0 for layer in layers)
     assert any(layer.recurrent is not None and layer.recurrent_scale != 1 for layer in layers)
-
-
-def test_batch_norm_folds_in_float64():
-    norm = SharedBatchNorm1d(2)
-    norm.running_mean = torch.tensor([3.0, -1.0])
-    norm.running_var = torch.tensor([0.3, 2.0])
-    norm.eps = 1e-5
-    with torch.no_grad():
-        norm.weight.copy_(torch.tensor([0.7, -1.5]))
-        norm.bias.copy_(torch.tensor([0.1, 0.2]))
-    scale, offset = folded(norm)
-    for i in range(2):
-        mean, variance, w, b = (
-            float(v[i]) for v in (norm.running_mean, norm.running_var, norm.weight.detach(), norm.bias.detach())
-        )
-        factor = w / math.sqrt(variance + 1e-5)
-        assert scale[i] == np.float32(factor)
-        assert offset[i] == np.float32(b - mean * factor)
-    assert scale.dtype == offset.dtype == np.float32
-
-
-def test_a_batch_norm_without_parameters_has_factor_one():
-    norm = SharedBatchNorm1d(2, affine=False)
-    scale, offset = folded(norm)
-    assert scale.tolist() == [np.float32(1 / math.sqrt(1 + norm.eps))] * 2
-    assert offset.tolist() == [0, 0]
 
 
 def test_the_state_of_now_is_described():

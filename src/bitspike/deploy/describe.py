@@ -25,6 +25,7 @@ from bitspike.deploy.packing import require_model
 from bitspike.deploy.refusals import refused_layer, refused_network
 from bitspike.nn import Block, Delay, LeakyReadout, RecurrentLIF, SpikingNetwork
 from bitspike.nn.neurons import LIF
+from bitspike.nn.norm import fold_norm
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import binarize
 
@@ -81,16 +82,6 @@ def describe(
     return model
 
 
-def folded(norm: nn.BatchNorm2d) -> tuple[Floats, Floats]:
-    """scale = w / sqrt(var + eps), offset = b - mean * w / sqrt(var + eps): in float64, then rounded to float32."""
-    mean, variance = (_float64(cast(Tensor, part)) for part in (norm.running_mean, norm.running_var))
-    weight = np.ones_like(mean) if norm.weight is None else _float64(norm.weight)
-    bias = np.zeros_like(mean) if norm.bias is None else _float64(norm.bias)
-    with np.errstate(all="ignore"):  # what is not finite is refused where all numbers are looked at
-        scale = weight / np.sqrt(variance + norm.eps)
-        return scale.astype(np.float32), (bias - mean * scale).astype(np.float32)
-
-
 class _Misfit(ValueError):
     """A reason why a layer cannot be described, which its numbers and shapes give."""
 
@@ -101,7 +92,7 @@ def _layer(block: Block, shape: tuple[int, ...]) -> LayerModel:
     arrived, product = _product(synapse, shape)
     pools = tuple(_pool(pool) for pool in block.pools)
     output = _pooled(product, pools)
-    scale, offset = (None, None) if block.norm is None else folded(block.norm)
+    scale, offset = (None, None) if block.norm is None else map(_float32, fold_norm(block.norm))
     neurons = output if isinstance(synapse, BinaryConv2d) else output[:1]
     return LayerModel(
         kind="conv" if isinstance(synapse, BinaryConv2d) else "dense",
@@ -192,10 +183,6 @@ def _signs(weight: Tensor) -> Bits:
 
 def _float32(values: Tensor) -> Floats:
     return values.detach().to("cpu", torch.float32).flatten().clone().numpy()
-
-
-def _float64(values: Tensor) -> NDArray[np.float64]:
-    return values.detach().to("cpu", torch.float64).numpy()
 
 
 def _rounded(value: float) -> float:

@@ -19,8 +19,6 @@ from bitspike.nn.norm import SharedBatchNorm1d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
 
-_PARTS = frozenset(("synapse", "pools", "norm", "dropout", "lif", "delay", "spike_dropout"))
-
 
 def refused_network(net: object) -> str | None:
     """Return why `net` as a whole cannot be described, as "the network ..."; None if its layers decide."""
@@ -47,7 +45,7 @@ def _reasons(block: nn.Module, last: bool) -> Iterator[str]:
         yield reason
     if not isinstance(block, Block):
         return
-    yield from (f"has a module {name!r} beside its own" for name in sorted(block._modules.keys() - _PARTS))
+    yield from (f"has a module {name!r} beside its own" for name in sorted(block._modules.keys() - plain.PARTS))
     yield from _unlike_synapse(block.synapse)
     yield from _unlike_pools(block)
     yield from _unlike_norm(block)

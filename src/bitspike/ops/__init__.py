@@ -6,6 +6,7 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 - `lif/`: the neurons' scan. `norm/`: batch norm. `dropout/`: dropout from a key. `product/`: weights times spikes.
 - `delay/`: delays of spikes, by whole steps or soft.
 - `readout/`: the membrane of neurons that never fire, and its scores.
+- `current/`: the current of a layer at test time, in one order of operations.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.
 - `native/`: the one C extension. `launch.py`: what all Triton kernels share. `buffers.py`: recycled CPU memory.
 - `available.py`: whether kernels can run here. `checks.py`: checks of arguments.

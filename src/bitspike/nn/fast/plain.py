@@ -20,6 +20,7 @@ from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import GRADS
 
+PARTS = frozenset(("synapse", "pools", "norm", "dropout", "lif", "delay", "spike_dropout"))  # a block's modules
 _METHODS = frozenset(
     ("forward", "signs", "recurrent_weight", "recurrent_factors", "pooled", "_conv_forward", "rounded")
 )  # that fast paths do not call

@@ -24,8 +24,6 @@ from bitspike.ops.checks import is_ordinary
 if TYPE_CHECKING:
     from bitspike.nn.block import Block
 
-_PARTS = ("synapse", "pools", "norm", "dropout", "lif", "delay", "spike_dropout")
-
 
 def refused_convolution(block: Block, x: Tensor) -> str | None:
     """Return why the modules must convolve `x [T, B, C, H, W]`; None if C can. Its pools may be any."""
@@ -108,7 +106,7 @@ def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
         None if block.delay is None else plain.changed_delay(block.delay, _inputs(block), device),
     )
     yield from (reason for reason in parts if reason)
-    yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - _PARTS)
+    yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - plain.PARTS)
     for module in (block.lif, *block.pools):
         if plain.watched(module):
             yield f"has a {type(module).__name__} with hooks of its own"
