@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -187,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default="shd,fashion,fashion-best,shd-best")
     parser.add_argument("--batches", default="1,128")
-    parser.add_argument("--threads", default=f"1,{len(__import__('os').sched_getaffinity(0))}")
+    parser.add_argument("--threads", default=f"1,{len(os.sched_getaffinity(0))}")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each contender (at least three calls)")
     parser.add_argument("--ghz", type=float, default=2.3, help="the clock that the floor assumes")
     parser.add_argument("--out", type=Path)
@@ -202,7 +204,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import snntorch
 
         made = {**versions(), "snntorch": snntorch.__version__, "numpy": np.__version__}
-        write_text(args.out, json.dumps({"versions": made, "rows": rows}, indent=2) + "\n")
+        write_text(
+            args.out,
+            json.dumps({"command": " ".join(["python", *sys.argv]), "versions": made, "rows": rows}, indent=2) + "\n",
+        )
 
 
 if __name__ == "__main__":
