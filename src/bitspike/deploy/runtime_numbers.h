@@ -60,7 +60,7 @@ static inline bs_number sum_times(bs_factor factor, int32_t sum)
 
 static inline bs_number mean_of(int32_t sum, uint32_t divisor)
 {
-    return limited(quotient((int64_t)sum * 65536, divisor));
+    return limited(divisor == 1 ? (int64_t)sum * 65536 : quotient((int64_t)sum * 65536, divisor));
 }
 
 static inline Sum sum_of(float value)
@@ -118,10 +118,11 @@ static inline bs_number sum_times(bs_factor factor, int32_t sum)
     return factor * (float)sum;
 }
 
-/* A quotient of whole numbers below 2^24 is rounded once, in float32 as in float64. */
+/* A quotient of whole numbers below 2^24 is rounded once, in float32 as in float64. Small machines have no division:
+ * none is made by 1. */
 static inline bs_number mean_of(int32_t sum, uint32_t divisor)
 {
-    return (float)sum / (float)divisor;
+    return divisor == 1 ? (float)sum : (float)sum / (float)divisor;
 }
 
 static inline Sum sum_of(float value)
