@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/bitspike/ops/*/*.c src/bitspike/ops/*/*.h)
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/bitspike/ops/*/*.c src/bitspike/ops/*/*.h src/bitspike/deploy/runtime/*.[ch])
 OLD_SNNTORCH := $(CURDIR)/$(VENV)/snntorch-0.4.11
 
 # One process a core.

@@ -10,14 +10,14 @@ threads = ["-fopenmp"] if sys.platform == "linux" else []
 # No contraction into fused multiply-adds: spikes must equal the plain definition bit for bit.
 # No warning about how vectors are passed to functions (psabi): none leaves its file.
 flags = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"]
-ops, deploy = Path("src/bitspike/ops"), Path("src/bitspike/deploy")
+ops, runtime = Path("src/bitspike/ops"), Path("src/bitspike/deploy/runtime")
 
 setup(
     ext_modules=[
         Extension(
             "bitspike.ops.native._native",
-            [str(source) for source in (*sorted(ops.glob("*/*.c")), *sorted(deploy.glob("*.c")))],
-            depends=[str(header) for header in (*sorted(ops.glob("*/*.h")), *sorted(deploy.glob("*.h")))],
+            [str(source) for source in (*sorted(ops.glob("*/*.c")), *sorted(runtime.glob("*.c")))],
+            depends=[str(header) for header in (*sorted(ops.glob("*/*.h")), *sorted(runtime.glob("*.h")))],
             include_dirs=[str(ops)],
             extra_compile_args=[*flags, *threads],
             extra_link_args=threads,

@@ -25,9 +25,9 @@ import torch
 
 import bitspike
 from bitspike.deploy.c_export import write_c
+from bitspike.deploy.c_source.plain_vector import plain_vector
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
-from bitspike.deploy.plain_vector import plain_vector
 from bitspike.experiments.assembly import build_network
 from bitspike.experiments.presets import preset
 from bitspike.nn import SpikingNetwork

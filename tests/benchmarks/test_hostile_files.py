@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bitspike.deploy.packing import parse_packed
+from bitspike.deploy.packing.content import parse_packed
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 

@@ -10,11 +10,11 @@ import torch
 
 import bitspike
 from bitspike.deploy.c_export import write_c
-from bitspike.deploy.c_vector import fixed_answer
+from bitspike.deploy.c_source.plain_vector import plain_vector
+from bitspike.deploy.c_source.vector import fixed_answer
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
-from bitspike.deploy.plain_vector import plain_vector
-from bitspike.deploy.vector import make_vector
+from bitspike.deploy.packing.vector import make_vector
 from helpers.random_networks import random_network
 
 FAST = "-O0 -DBS_PORTABLE"

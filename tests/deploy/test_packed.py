@@ -15,12 +15,12 @@ from hypothesis import given
 from safetensors import safe_open
 
 import bitspike
-from bitspike.deploy import limits
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import AdaptationModel, InputModel, PoolModel
 from bitspike.deploy.packed import read_packed, read_packed_file, save_packed, write_packed
-from bitspike.deploy.packing import packed_bytes, parse_packed
-from bitspike.deploy.vector import draw, make_vector
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.content import packed_bytes, parse_packed
+from bitspike.deploy.packing.vector import draw, make_vector
 from helpers.models import assert_same, floats, tiny_model, tiny_vector, with_layer
 from helpers.random_networks import networks
 

@@ -5,10 +5,10 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from bitspike.deploy import limits
-from bitspike.deploy.arrays import KINDS
 from bitspike.deploy.model import InputModel
-from bitspike.deploy.packing import packed_bytes
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.arrays import KINDS
+from bitspike.deploy.packing.content import packed_bytes
 from helpers.models import tiny_model, tiny_vector
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "packed-format.md").read_text(encoding="utf-8")

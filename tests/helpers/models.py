@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from bitspike.deploy.model import AdaptationModel, InputModel, LayerModel, NetworkModel, PoolModel
-from bitspike.deploy.vector import CheckVector
+from bitspike.deploy.packing.vector import CheckVector
 
 
 def assert_same(got, wanted, where="model"):

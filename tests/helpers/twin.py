@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bitspike.deploy import plain_engine
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import NetworkModel
 from bitspike.deploy.page.payload import network_payload
+from bitspike.deploy.runtime import plain_engine
 from helpers import node
 from helpers.random_networks import random_input, random_network
 

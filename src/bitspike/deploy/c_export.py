@@ -1,7 +1,7 @@
 """`write_c`: a network as a folder of C99 that builds by itself.
 
 Only data is generated: model.c, model.h and test_vector.c. The runtime is the one of the engine, and all other files
-are those of `c_template`, as they are.
+are those of `c_source/template`, as they are.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from bitspike.deploy import c_data as c
-from bitspike.deploy.c_vector import class_order, vector_source
-from bitspike.deploy.layout import (
+from bitspike.deploy.c_source import data as c
+from bitspike.deploy.c_source.plain_vector import plain_vector
+from bitspike.deploy.c_source.vector import class_order, vector_source
+from bitspike.deploy.model import NetworkModel, Shape
+from bitspike.deploy.packing.content import require_model
+from bitspike.deploy.packing.vector import CheckVector, require_vector
+from bitspike.deploy.runtime.layout import (
     CONV,
     COUNTS,
     MOST_PLANES,
@@ -21,11 +25,7 @@ from bitspike.deploy.layout import (
     planes_for,
     runtime_layers,
 )
-from bitspike.deploy.model import NetworkModel, Shape
-from bitspike.deploy.packing import require_model
-from bitspike.deploy.plain_vector import plain_vector
-from bitspike.deploy.state_size import PORTABLE, VECTORS, Build, state_bytes
-from bitspike.deploy.vector import CheckVector, require_vector
+from bitspike.deploy.runtime.state_size import PORTABLE, VECTORS, Build, state_bytes
 from bitspike.files import require_folder, write_atomically, write_text
 from bitspike.nn.glances import PLACES
 
@@ -56,7 +56,7 @@ def write_c(
     most = model.input.clip if most_events is None else most_events
     planes = 0 if image or real_input else _planes(model, most)
     export = _Export(model, runtime_layers(model), image=image, planes=planes)
-    for source in sorted([*_HERE.glob("runtime*.[ch]"), *(_HERE / "c_template").iterdir()]):
+    for source in sorted([*(_HERE / "runtime").glob("runtime*.[ch]"), *(_HERE / "c_source" / "template").iterdir()]):
         if source.is_file():
             _copy(source, folder)
     write_text(folder / "model.h", export.header())

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bitspike.deploy.fields import Invalid
 from bitspike.deploy.model import (
     AdaptationModel,
     Bits,
@@ -21,7 +20,8 @@ from bitspike.deploy.model import (
     PoolModel,
     Shape,
 )
-from bitspike.deploy.packing import require_model
+from bitspike.deploy.packing.content import require_model
+from bitspike.deploy.packing.fields import Invalid
 from bitspike.deploy.refusals import refused_layer, refused_network
 from bitspike.nn import Block, Delay, LeakyReadout, RecurrentLIF, SpikingNetwork
 from bitspike.nn.neurons import LIF

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy import plain_engine
-from bitspike.deploy.c_engine import CEngine, Ran
 from bitspike.deploy.model import Floats, NetworkModel
-from bitspike.deploy.plain_engine import Step
-from bitspike.deploy.stream import CStream, PlainStream, Stream
+from bitspike.deploy.runtime import plain_engine
+from bitspike.deploy.runtime.c_engine import CEngine, Ran
+from bitspike.deploy.runtime.plain_engine import Step
+from bitspike.deploy.runtime.stream import CStream, PlainStream, Stream
 from bitspike.nn.glances import steps_each
 from bitspike.ops.checks import require_steps
 from bitspike.ops.native.library import library

@@ -9,11 +9,11 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bitspike.deploy import limits
 from bitspike.deploy.describe import VALUES, describe
 from bitspike.deploy.model import InputModel, NetworkModel
-from bitspike.deploy.packing import PackedFile, packed_bytes, parse_packed
-from bitspike.deploy.vector import CheckVector, make_vector
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.content import PackedFile, packed_bytes, parse_packed
+from bitspike.deploy.packing.vector import CheckVector, make_vector
 from bitspike.files import write_atomically
 from bitspike.nn import SpikingNetwork
 

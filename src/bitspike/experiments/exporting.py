@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from bitspike.deploy.describe import describe
-from bitspike.deploy.limits import MOST_NOTE
 from bitspike.deploy.model import NetworkModel
+from bitspike.deploy.packing.limits import MOST_NOTE
 from bitspike.experiments.assembly import outputs_of
 from bitspike.experiments.model_input import class_names, model_input, time_unit
 from bitspike.experiments.saved import best_trial, load_network, made_with

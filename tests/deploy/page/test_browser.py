@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import bitspike
-from bitspike.deploy import plain_engine
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
 from bitspike.deploy.page import write_page
+from bitspike.deploy.runtime import plain_engine
 from helpers import chromium
 
 pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason=chromium.WHY_NOT)

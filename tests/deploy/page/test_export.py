@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import bitspike
-from bitspike.deploy import page, plain_engine
+from bitspike.deploy import page
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
+from bitspike.deploy.packing.vector import SEED, draw
 from bitspike.deploy.page.payload import payload
 from bitspike.deploy.page.vectors import is_sequence, make_vector
-from bitspike.deploy.vector import SEED, draw
+from bitspike.deploy.runtime import plain_engine
 from helpers import node
 
 

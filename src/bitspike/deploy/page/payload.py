@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitspike.deploy.model import LayerModel, NetworkModel
+from bitspike.deploy.packing.vector import SEED
 from bitspike.deploy.page.vectors import PageVector, make_vector
-from bitspike.deploy.vector import SEED
 
 
 def payload(model: NetworkModel) -> dict[str, Any]:

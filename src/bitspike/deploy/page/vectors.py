@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy import plain_engine
 from bitspike.deploy.model import NetworkModel
-from bitspike.deploy.vector import DENSITIES, FEW_STEPS, SEED, VectorKind, draw
+from bitspike.deploy.packing.vector import DENSITIES, FEW_STEPS, SEED, VectorKind, draw
+from bitspike.deploy.runtime import plain_engine
 
 MOST_STEPS = 48
 

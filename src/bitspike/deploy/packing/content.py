@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast
 
 from numpy.typing import NDArray
 
-from bitspike.deploy.arrays import (
+from bitspike.deploy.model import LayerModel, NetworkModel
+from bitspike.deploy.packing.arrays import (
     KINDS,
     STORED,
     TYPES,
@@ -26,11 +27,10 @@ from bitspike.deploy.arrays import (
     stored_shape,
     unpack_bits,
 )
-from bitspike.deploy.container import Container, open_container, write_container
-from bitspike.deploy.fields import Fields, Invalid, parse_json
-from bitspike.deploy.model import LayerModel, NetworkModel
-from bitspike.deploy.structure import FORMAT, LayerStructure, Structure, from_json, to_json
-from bitspike.deploy.vector import CheckVector, require_vector, vector_from_json, vector_to_json
+from bitspike.deploy.packing.container import Container, open_container, write_container
+from bitspike.deploy.packing.fields import Fields, Invalid, parse_json
+from bitspike.deploy.packing.structure import FORMAT, LayerStructure, Structure, from_json, to_json
+from bitspike.deploy.packing.vector import CheckVector, require_vector, vector_from_json, vector_to_json
 
 
 class PackedFile(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.deploy import c_data as c
+from bitspike.deploy.c_source import data as c
 
 floats32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

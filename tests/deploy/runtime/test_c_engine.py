@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitspike.deploy import plain_engine
-from bitspike.deploy.c_engine import CEngine
 from bitspike.deploy.model import NetworkModel, PoolModel
+from bitspike.deploy.runtime import plain_engine
+from bitspike.deploy.runtime.c_engine import CEngine
 from bitspike.ops.native.library import library
 from helpers.random_models import random_input, random_layer, random_model
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import bitspike.deploy
+import bitspike.deploy.runtime
 
-FOLDER = Path(bitspike.deploy.__file__).parent
+FOLDER = Path(bitspike.deploy.runtime.__file__).parent
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
 SWITCHES = ["", "BS_PORTABLE", "BS_SMALL", "BS_ONLY_COUNTS", "BS_FIXED"]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.deploy.engine import Engine
-from bitspike.deploy.layout import FACTOR_BITS, NUMBER_BITS, fixed_point
 from bitspike.deploy.model import AdaptationModel, LayerModel, NetworkModel
+from bitspike.deploy.runtime.layout import FACTOR_BITS, NUMBER_BITS, fixed_point
 from bitspike.ops.native.library import library
 from helpers.random_models import random_input, random_model
 

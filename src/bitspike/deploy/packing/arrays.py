@@ -13,10 +13,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy import limits
-from bitspike.deploy.fields import Invalid
 from bitspike.deploy.model import LayerModel
-from bitspike.deploy.structure import LayerStructure, Structure
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.fields import Invalid
+from bitspike.deploy.packing.structure import LayerStructure, Structure
 
 Kind = Literal["bits", "steps", "numbers"]
 Sizes = tuple[int, ...]

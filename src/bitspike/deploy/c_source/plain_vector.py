@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitspike.deploy import plain_engine
 from bitspike.deploy.model import NetworkModel
-from bitspike.deploy.vector import SEED, CheckVector, VectorKind
+from bitspike.deploy.packing.vector import SEED, CheckVector, VectorKind
+from bitspike.deploy.runtime import plain_engine
 
 DENSITY, STEPS = 64, 8
 

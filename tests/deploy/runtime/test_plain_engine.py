@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from bitspike.deploy.model import AdaptationModel, LayerModel, NetworkModel, PoolModel
-from bitspike.deploy.plain_engine import current, moved, run, scores
+from bitspike.deploy.runtime.plain_engine import current, moved, run, scores
 from bitspike.nn.glances import PLACES, at_places
 
 

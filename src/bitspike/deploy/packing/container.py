@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitspike._lazy import not_installed
-from bitspike.deploy import limits
-from bitspike.deploy.fields import Fields, Invalid, parse_json, require_list, require_whole, shown
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.fields import Fields, Invalid, parse_json, require_list, require_whole, shown
 
 ENTRY = "bitspike"  # the one entry of the header's metadata
 DTYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype("u1"), "U16": np.dtype("<u2"), "F32": np.dtype("<f4")}

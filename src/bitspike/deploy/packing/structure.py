@@ -10,9 +10,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from bitspike.deploy import limits
-from bitspike.deploy.fields import Fields, Invalid, require_list, require_number, require_text, require_whole
 from bitspike.deploy.model import AdaptationModel, InputModel, LayerModel, NetworkModel, PoolModel, Shape
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.fields import Fields, Invalid, require_list, require_number, require_text, require_whole
 
 FORMAT = 1
 LARGEST = 3.4028234663852886e38  # of float32

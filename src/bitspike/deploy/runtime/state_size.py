@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bitspike.deploy.layout import CONV, REALS, RuntimeLayer
+from bitspike.deploy.runtime.layout import CONV, REALS, RuntimeLayer
 
 
 @dataclass(frozen=True, slots=True)

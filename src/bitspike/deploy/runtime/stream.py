@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy.c_engine import CEngine
-from bitspike.deploy.layout import NUMBER_BITS
 from bitspike.deploy.model import Floats, NetworkModel
-from bitspike.deploy.plain_engine import PlainNetwork, membrane_scores
+from bitspike.deploy.runtime.c_engine import CEngine
+from bitspike.deploy.runtime.layout import NUMBER_BITS
+from bitspike.deploy.runtime.plain_engine import PlainNetwork, membrane_scores
 
 
 class Stream(ABC):
@@ -22,7 +22,7 @@ class Stream(ABC):
         Examples:
             >>> import numpy as np
             >>> from bitspike.deploy.engine import Engine
-            >>> from bitspike.deploy.layout import NUMBER_BITS
+            >>> from bitspike.deploy.runtime.layout import NUMBER_BITS
     from bitspike.deploy.model import LayerModel, NetworkModel
             >>> one = np.ones(1, np.float32)
             >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy.layout import FACTOR_BITS, NUMBER_BITS, fixed_point
+from bitspike.deploy.runtime.layout import FACTOR_BITS, NUMBER_BITS, fixed_point
 
 _WIDTH = 110  # characters of a line
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+.,:;()[]/=")

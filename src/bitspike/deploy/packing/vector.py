@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bitspike.deploy import limits
-from bitspike.deploy.fields import Fields, Invalid
 from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.fields import Fields, Invalid
 from bitspike.nn import LIF, Delay, SpikingNetwork
 
 SEED = 1

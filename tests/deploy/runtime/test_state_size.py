@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import bitspike.deploy
-from bitspike.deploy.c_engine import CEngine
+import bitspike.deploy.runtime
 from bitspike.deploy.describe import describe
-from bitspike.deploy.layout import COUNTS, REALS, runtime_layers
-from bitspike.deploy.state_size import PORTABLE, VECTORS, state_bytes
+from bitspike.deploy.runtime.c_engine import CEngine
+from bitspike.deploy.runtime.layout import COUNTS, REALS, runtime_layers
+from bitspike.deploy.runtime.state_size import PORTABLE, VECTORS, state_bytes
 from helpers.random_networks import random_network
 
-SOURCE = Path(bitspike.deploy.__file__).parent / "runtime.c"
+SOURCE = Path(bitspike.deploy.runtime.__file__).parent / "runtime.c"
 
 
 @pytest.fixture(scope="module")

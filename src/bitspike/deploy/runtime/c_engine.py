@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bitspike.deploy.layout import (
+from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.runtime.layout import (
     COUNTS,
     FACTOR_BITS,
     MOST_PLANES,
@@ -20,8 +21,7 @@ from bitspike.deploy.layout import (
     planes_for,
     runtime_layers,
 )
-from bitspike.deploy.model import Floats, NetworkModel
-from bitspike.deploy.plain_engine import Step
+from bitspike.deploy.runtime.plain_engine import Step
 from bitspike.nn.glances import PLACES
 from bitspike.ops.native.library import COUNT, POINTER, declare, kernels
 

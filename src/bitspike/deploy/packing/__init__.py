@@ -1,0 +1,6 @@
+"""The bytes of a packed file, made and read; `packed.py` is the way in.
+
+- `content.py`: a whole file's bytes, made of `structure.py` (what is JSON), `arrays.py` (what is not), `vector.py`
+  (an input with its answer) and `container.py` (the safetensors file).
+- `fields.py`: JSON that nobody vouches for. `limits.py`: upper bounds of what a file may declare.
+"""
