@@ -93,7 +93,7 @@ def test_fixed_point_has_the_answer_of_the_engine(tmp_path):
 
 
 def test_without_a_compiler_fixed_point_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("bitspike.deploy.c_vector.library", lambda: None)
+    monkeypatch.setattr("bitspike.deploy.c_source.vector.library", lambda: None)
     folder = exported(tmp_path, random_network(17))
     passes(make(folder, "check", f"CFLAGS={FAST}"))
     refused = make(folder, "check", f"CFLAGS={FAST}", "CPPFLAGS=-DBS_FIXED")

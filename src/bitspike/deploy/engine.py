@@ -166,7 +166,25 @@ def _all_threads() -> int:
 
 
 def load_packed(path: str | Path, *, threads: int | None = None) -> Engine:
-    """Return the engine of a packed file, as `save_packed` and `bitspike export --to packed` write it."""
+    """Return the engine of a packed file, as `save_packed` and `bitspike export --to packed` write it.
+
+    A file that is damaged, or no packed network, raises ValueError or OSError. `threads` is how many share a batch; by
+    default all that the process may use.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import torch
+        >>> import bitspike
+        >>> net = bitspike.build("20-10-5").eval()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     engine = bitspike.load_packed(bitspike.save_packed(net, Path(folder) / "net.safetensors"))
+        ...
+        >>> x = torch.rand(50, 4, 20).round()  # [T, B, inputs]
+        >>> out = engine(x)
+        >>> torch.equal(torch.from_numpy(out.spikes), net(x).spikes)
+        True
+    """
     from bitspike.deploy.packed import read_packed
 
     return Engine(read_packed(path), threads)
