@@ -73,7 +73,9 @@ def traced(program: Path, machine: str) -> Counter[tuple[int, int]]:
     command += ["-semihosting-config", "enable=on,target=native", "-d", "exec,nochain", "-D", "/dev/stdout"]
     pairs: Counter[tuple[int, int]] = Counter()
     before = None
-    with subprocess.Popen([*command, "-kernel", program], stdout=subprocess.PIPE, text=True) as qemu:
+    with subprocess.Popen(
+        [*command, "-kernel", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as qemu:
         assert qemu.stdout is not None
         for line in qemu.stdout:
             if line.startswith("Trace"):
