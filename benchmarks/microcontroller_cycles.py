@@ -1,10 +1,10 @@
-"""How many cycles an instruction takes: qemu's trace of a program, with the timing tables of ARM's manuals.
+"""How many cycles an instruction takes: qemu's trace of a program, with a table of cycles for each kind.
 
     python benchmarks/microcontroller_cycles.py FOLDER [--flags="-Os"]
 
 FOLDER is one of `bitspike export --to c`; a test vector of a few steps is enough. qemu prints the address of every
-instruction that it runs. Each costs what the technical reference manual of the Cortex-M0+ (DDI 0484) or M4 (DDI 0439)
-says, with memory that needs no waiting: a load or store 2 cycles, a taken branch 2 on the M0+ and 3 on the M4 (the
+instruction that it runs. Each costs about what the technical reference manuals of the Cortex-M0+ and M4 say, with
+memory that needs no waiting: a load or store 2 cycles, a taken branch 2 on the M0+ and 3 on the M4 (the
 longest is 4), a call 3, a division 12 (of floats 14), several registers 1 and 1 for each; all others 1.
 """
 
