@@ -16,6 +16,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
 
     The bytes are on the disk before the move, so that not even a power cut leaves an empty file under the name.
     """
+    if path.exists() and not path.is_file():  # a folder, or a device, which a file would take the place of
+        raise OSError(f"{path} is not a file that can be written; choose another name")
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)

@@ -1,5 +1,11 @@
 """The engine equals the PyTorch network in evaluation mode, bit for bit, and says clearly what it cannot take."""
 
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -94,6 +100,26 @@ def zeros(*shape, dtype=np.float32):
 
 
 BAD = [
+    case("bfloat16", TypeError, lambda: Engine(ROWS)(torch.zeros(3, WIDTH).bfloat16()), "Engine: | float32 | bfloat16"),
+    case("sparse", TypeError, lambda: Engine(ROWS)(torch.zeros(3, WIDTH).to_sparse()), "Engine: | dense | sparse"),
+    case(
+        "most steps", ValueError, lambda: Engine(ROWS)(zeros(2, WIDTH), steps=10**12), "Engine: steps | at most 65536"
+    ),
+    case(
+        "no file", FileNotFoundError, lambda: load_packed("nowhere.safetensors"), "nowhere.safetensors does not exist"
+    ),
+    case(
+        "input",
+        TypeError,
+        lambda: describe(bitspike.build("2-1"), input="image"),
+        "describe: input must be an InputModel | 'image'",
+    ),
+    case(
+        "names",
+        TypeError,
+        lambda: describe(bitspike.build("2-3"), class_names="abc"),
+        "describe: class_names must be a list | 'abc'",
+    ),
     case("a list", TypeError, lambda: Engine(ROWS)([1, 2]), "Engine: input | NumPy array | list | np.asarray"),
     case(
         "float64", TypeError, lambda: Engine(ROWS)(zeros(3, WIDTH, dtype=float)), "Engine: | float32 | float64 | astype"
@@ -143,3 +169,53 @@ BAD = [
 @pytest.mark.parametrize(("call", "error", "says"), BAD)
 def test_bad_input_is_refused_in_one_clear_line(call, error, says):
     require_clear_line(call, error, says)
+
+
+def test_what_overflows_is_an_error_in_pytorch_and_in_the_engine_whatever_is_recorded():
+    net = bitspike.build("20-10-5", generator=torch.Generator().manual_seed(0)).eval()
+    x = torch.full((3, 1, 20), 3e38)
+    with pytest.raises(ValueError, match="finite"):
+        net(x)
+    engine = Engine(describe(net))
+    for record in (False, True):
+        with pytest.raises(ValueError, match="too large for float32"):
+            engine(x, record=record)
+    assert np.isfinite(engine(x * 1e-3).scores).all()  # large, but no sum overflows
+
+
+FORKS = """
+import os, signal
+import numpy as np, torch
+import bitspike
+from bitspike.deploy.describe import describe
+from bitspike.deploy.engine import Engine
+
+engine = Engine(describe(bitspike.build("20-10-5")), threads=2)
+x = np.ones((5, 8, 20), np.float32)
+expected = engine(x).spikes  # its threads are there now, and a fork does not copy them
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # ends a child that hangs
+    os._exit(0 if np.array_equal(engine(x).spikes, expected) else 1)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_an_engine_goes_on_in_a_forked_process():
+    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=120)
+
+
+def test_an_engine_can_be_copied_and_pickled():
+    net = bitspike.build("20-10-5").eval()
+    x = torch.rand(5, 3, 20).round()
+    engine = Engine(describe(net), threads=1)
+    for other in (pickle.loads(pickle.dumps(engine)), copy.deepcopy(engine)):
+        np.testing.assert_array_equal(other(x).spikes, engine(x).spikes)
+
+
+def test_arrays_of_the_other_order_of_bytes_are_taken():
+    net = bitspike.build("20-10-5").eval()
+    x = np.random.default_rng(0).random((5, 3, 20)).astype(np.float32)
+    engine = Engine(describe(net))
+    np.testing.assert_array_equal(engine(x.astype(x.dtype.newbyteorder())).spikes, engine(x).spikes)

@@ -51,6 +51,10 @@ def describe(
         >>> model.weights, model.layers[0].theta.tolist()
         (250, [2.0])
     """
+    if not isinstance(input, InputModel):
+        raise TypeError(f"describe: input must be an InputModel, but is {input!r}; write InputModel('image')")
+    if isinstance(class_names, str):
+        raise TypeError(f"describe: class_names must be a list of names, but is {class_names!r}")
     if reason := refused_network(net):
         raise ValueError(f"describe: the network {reason}")
     layers: list[LayerModel] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.packing.limits import MOST_STEPS
 from bitspike.deploy.runtime import plain_engine
 from bitspike.deploy.runtime.c_engine import CEngine, Ran
+from bitspike.deploy.runtime.overflow import TOO_LARGE, may_overflow
 from bitspike.deploy.runtime.plain_engine import Step
 from bitspike.deploy.runtime.stream import CStream, PlainStream, Stream
 from bitspike.nn.glances import steps_each
@@ -59,6 +62,7 @@ class Engine:
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"Engine: threads must be a whole number >= 1 or None, but is {threads!r}")
         self.model = model
+        self._threads, self._fixed_point = threads, fixed_point
         self._c: CEngine | None = None
         if library() is None:
             if fixed_point:
@@ -72,16 +76,20 @@ class Engine:
         else:
             self._c = CEngine(model, threads or _all_threads(), fixed=fixed_point)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be copied and pickled as the model it runs: C's arrays are made anew."""
+        return partial(Engine, fixed_point=self._fixed_point), (self.model, self._threads)
+
     def __call__(self, batch: Any, *, steps: int | None = None, record: bool = False) -> EngineOutput:
         """Run a batch; `steps` is for static input (default: the network's). `record` keeps every layer's output."""
         x, steps = self._prepared(batch, steps)
         count = len(self.model.layers)
-        recorded = set(range(count)) if record else {count - 1}
+        recorded = set(range(count)) if record else {count - 1, *self._may_overflow(x, steps)}
         ran = self._run_plain(x, steps) if self._c is None else self._run_c(self._c, x, steps, recorded)
         if ran is None or not all(np.isfinite(layer.membrane).all() for layer in ran.layers if layer is not None):
             raise ValueError(f"Engine: {_not_finite(x)}")
         last = ran.layers[-1]
-        assert last is not None
+        assert last is not None  # the last layer is always recorded
         spikes, membrane = (part.reshape(*part.shape[:2], self.model.classes) for part in last)
         layers = tuple(layer for layer in ran.layers if layer is not None) if record else ()
         return EngineOutput(spikes, membrane, ran.counts.astype(np.int64), ran.scores, layers)
@@ -92,6 +100,13 @@ class Engine:
         A network with delays holds event counts of up to 255, unless it is told that inputs are `reals`.
         """
         return PlainStream(self.model) if self._c is None else CStream(self._c, reals=reals)
+
+    def _may_overflow(self, x: NDArray[Any], steps: int | None) -> set[int]:
+        """Return the layers whose membranes must be looked at; of ordinary inputs and networks there are none."""
+        largest = 255.0 if x.dtype == np.uint8 else float(np.abs(x).max())
+        steps = len(x) if steps is None else steps
+        layers = enumerate(self.model.layers)
+        return {i for i, layer in layers if may_overflow(layer, largest if i == 0 else 1.0, steps)}
 
     def _run_c(self, engine: CEngine, x: NDArray[Any], steps: int | None, recorded: set[int]) -> Ran | None:
         if steps is None:
@@ -117,10 +132,14 @@ class Engine:
             )
         if 0 in x.shape:
             raise ValueError(f"Engine: input must hold at least one sample and one step, but has shape {list(x.shape)}")
+        if x.dtype == np.dtype(np.float32).newbyteorder():  # of a machine with the other order of bytes
+            x = x.astype(np.float32)
         if x.dtype not in (np.float32, np.uint8):
             raise TypeError(f"Engine: input must be float32, or uint8, but is {x.dtype}; call x.astype('float32')")
         if steps is not None:
             require_steps("Engine", steps)
+            if steps > MOST_STEPS:
+                raise ValueError(f"Engine: steps must be at most {MOST_STEPS}, but are {steps}")
         if extra == 2:
             self._require_sequence(len(x), steps)
             return np.ascontiguousarray(x), None
@@ -151,7 +170,11 @@ def as_array(batch: Any) -> NDArray[Any]:
     if type(batch).__module__.partition(".")[0] == "torch" and hasattr(batch, "detach"):
         if batch.device.type != "cpu":
             raise TypeError(f"Engine: input must be on the CPU, but is on {batch.device}; call x.cpu()")
-        return np.asarray(batch.detach())
+        if str(batch.layout) != "torch.strided":
+            raise TypeError(f"Engine: input must be a dense tensor, but is {batch.layout}; call x.to_dense()")
+        if str(batch.dtype) not in ("torch.float32", "torch.uint8"):
+            raise TypeError(f"Engine: input must be float32, or uint8, but is {batch.dtype}; call x.float()")
+        return np.asarray(batch.detach().resolve_neg())
     raise TypeError(
         f"Engine: input must be a NumPy array or a CPU tensor, but is a {type(batch).__name__}; "
         "call np.asarray(x, 'float32')"
@@ -194,4 +217,4 @@ def _not_finite(x: NDArray[Any]) -> str:
     bad = int((~np.isfinite(x)).sum())
     if bad:
         return f"all inputs must be finite, but {bad} of {x.size} are not; remove nan and inf from the data"
-    return "a membrane is no longer finite: the inputs are too large for float32; scale them down"
+    return TOO_LARGE

@@ -1,6 +1,6 @@
 """Packed networks: one file of one bit a weight, which is checked before anything in it is believed.
 
-The page packed-format.md specifies the file; `packing.py` makes and reads its bytes.
+The page packed-format.md specifies the file; `packing/` makes and reads its bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def save_packed(
 
     `input` says what the network was trained on, `class_names` has a name for each output, and `metadata` is free text.
     The file holds a check vector: an input drawn from a seed, and the network's answer. Equal networks give equal
-    files. What cannot be packed, such as weights of 32 bits, is refused with the reason.
+    files, and a file that is there is replaced. What cannot be packed, such as weights of 32 bits, is refused.
 
     Examples:
         >>> import tempfile
@@ -62,6 +62,8 @@ def read_packed(path: str | Path) -> NetworkModel:
 def read_packed_file(path: str | Path) -> PackedFile:
     """Return the network and the check vector of a packed file, as `read_packed` does."""
     path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; bitspike.save_packed and bitspike export write packed files")
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):  # reading a pipe or a device may never end
         raise OSError(f"{path} is not a file")

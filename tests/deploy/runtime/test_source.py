@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import bitspike.deploy.runtime
+from bitspike.deploy.runtime import c_engine  # noqa: F401 (declares the functions)
+from bitspike.ops.native import library
 
 FOLDER = Path(bitspike.deploy.runtime.__file__).parent
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
@@ -38,3 +40,14 @@ def test_it_calls_only_memcpy_and_memset(tmp_path):
     subprocess.run(["gcc", "-std=c99", "-O1", "-c", str(FOLDER / "runtime.c"), "-o", str(target)], check=True)
     names = subprocess.run(["nm", "-u", str(target)], capture_output=True, text=True, check=True).stdout.split()
     assert {name for name in names if name != "U"} <= {"memcpy", "memset", "__cpu_model", "_GLOBAL_OFFSET_TABLE_"}
+
+
+def test_every_function_that_python_calls_is_declared_as_the_header_has_it():
+    header = re.findall(r"^[\w *]+?\b(bs_\w+)\(([^)]*)\);", (FOLDER / "runtime.h").read_text(), re.MULTILINE)
+    arguments = {name: len(given.split(",")) for name, given in header}
+    called = {name: held for name, (_, held) in library._signatures.items() if name.startswith("bs_")}
+    assert {
+        f"{prefix}{verb}" for prefix in ("bs_", "bs_fixed_") for verb in ("check", "reset", "step")
+    } <= called.keys()
+    for name, held in called.items():
+        assert len(held) == arguments[name.replace("bs_fixed_", "bs_")], name

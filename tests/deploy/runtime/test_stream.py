@@ -78,3 +78,52 @@ def test_too_many_events_change_nothing():
         each.event(0, 55)
         each.advance()
     np.testing.assert_array_equal(stream.membrane, other.membrane)
+
+
+def test_a_frame_beside_events_that_wait_is_refused(make_engine):
+    model = random_model(4, "dd")
+    engine, frame = make_engine(model), np.zeros(model.input_shape, np.float32)
+    stream, fresh = engine.stream(), engine.stream()
+    stream.event(0, 5)
+    with pytest.raises(ValueError, match=r"call advance\(\) first"):
+        stream.step(frame)
+    stream.advance()
+    stream.step(frame)
+    stream.event(0)
+    stream.reset()  # it forgets the event
+    for each in (stream, fresh):
+        each.step(frame)
+    np.testing.assert_array_equal(stream.membrane, fresh.membrane)
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "error", "says"),
+    [
+        (1.5, 1, TypeError, "whole number, but is 1.5"),
+        ("ab", 1, TypeError, "whole number, but is 'a'"),
+        (0, 2.0, TypeError, "count must be a whole number"),
+        (0, 300, ValueError, "0 to 255 events"),
+        (0, -3, ValueError, "0 to 255 events"),
+        (10**6, 1, ValueError, "index must be 0 to"),
+        (-1, 1, ValueError, "index must be 0 to"),
+    ],
+)
+def test_wrong_events_are_refused_by_both_engines(make_engine, index, count, error, says):
+    stream = make_engine(random_model(4, "dd")).stream()
+    stream.event(np.int64(0))  # NumPy's whole numbers are as good as Python's
+    with pytest.raises(error, match=says):
+        stream.event(index, count)
+
+
+def test_frames_too_large_for_float32_are_refused(make_engine):
+    model = random_model(4, "dd")
+    stream = make_engine(model).stream(reals=True)
+    with pytest.raises(ValueError, match="too large for float32"):
+        stream.step(np.full(model.input_shape, 3e38, np.float32))
+
+
+@pytest.mark.skipif(library() is None, reason="the C extension is not built")
+def test_a_stream_of_real_inputs_with_delays_says_that_it_takes_frames():
+    stream = Engine(random_model(4, "dd", delays=True)).stream(reals=True)
+    with pytest.raises(ValueError, match="real inputs, which are frames"):
+        stream.event(0)

@@ -32,8 +32,10 @@ def exported():
 
 def test_every_exported_function_is_declared_beside_it():
     asked = {"bitspike_interface", "bitspike_surrogates"}
-    assert library._signatures.keys() == exported().keys() - asked
-    for name, (_, arguments) in library._signatures.items():
+    # The runtime of deploy, which another test may have imported, is declared beside its own C.
+    declared = {name: held for name, held in library._signatures.items() if not name.startswith(("bs_", "bitspike_"))}
+    assert declared.keys() == exported().keys() - asked
+    for name, (_, arguments) in declared.items():
         assert len(arguments) == len(exported()[name]), name
 
 

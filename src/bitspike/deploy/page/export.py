@@ -30,7 +30,7 @@ PARTS = (
 )
 
 
-def write_page(model: NetworkModel, path: Path, *, title: str | None = None) -> None:
+def write_page(model: NetworkModel, path: str | Path, *, title: str | None = None) -> None:
     """Write a page that runs the network in a browser, offline; at most 300 kB.
 
     `title` heads the page; without one it is the experiment's name in the metadata, else the notation.
@@ -51,7 +51,7 @@ def write_page(model: NetworkModel, path: Path, *, title: str | None = None) -> 
             f"write_page: the page would have {size:,} bytes, but at most {MOST_BYTES:,} are written; the network has "
             f"{model.weights:,} weights of one bit, and about 1.2 million fit; export it --to packed or --to c instead"
         )
-    write_text(path, page)
+    write_text(Path(path), page)
 
 
 def _page(model: NetworkModel, title: str) -> str:

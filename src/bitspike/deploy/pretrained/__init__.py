@@ -1,6 +1,6 @@
 """Trained networks that come with the package: packed files of a few kilobytes, and `pretrained`, which opens them.
 
-- `NAME-best.safetensors`: the network NAME/best; benchmarks/make_pretrained.py of the repository makes all of them.
+- `TASK-NAME.safetensors`: the network TASK/NAME; benchmarks/make_pretrained.py of the repository makes all of them.
 - `cards.py`: what a person asks about each, read from the files' headers.
 """
 
@@ -17,8 +17,10 @@ FOLDER = Path(__file__).parent
 SUFFIX = ".safetensors"
 
 
-def pretrained(name: str) -> Engine:
+def pretrained(name: str, *, threads: int | None = None) -> Engine:
     """Return an engine with a trained network that comes with the package; `bitspike pretrained` lists them.
+
+    `threads` is how many share a batch; by default all that the process may use.
 
     Examples:
         >>> import numpy as np
@@ -32,7 +34,7 @@ def pretrained(name: str) -> Engine:
     """
     from bitspike.deploy.engine import load_packed
 
-    return load_packed(pretrained_path(name))
+    return load_packed(pretrained_path(name), threads=threads)
 
 
 def pretrained_names() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -140,7 +141,7 @@ class CEngine:
         }
         self.inputs = int(np.prod(shape))
         self.threads = threads
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: tuple[int, ThreadPoolExecutor] | None = None  # of the process with this number
         for c_model in self._models.values():
             wrong = self.call("check", ctypes.byref(c_model))
             if wrong:
@@ -288,8 +289,10 @@ class CEngine:
             return bool(run_part(0, batch))
         parts = min(batch, threads * _TASKS)
         bounds = [batch * i // parts for i in range(parts + 1)]
-        self._pool = self._pool or ThreadPoolExecutor(self.threads)
-        return any(list(self._pool.map(run_part, bounds[:-1], bounds[1:])))
+        pool = self._pool
+        if pool is None or pool[0] != os.getpid():  # a forked process has no threads of its parent's pool
+            pool = self._pool = os.getpid(), ThreadPoolExecutor(self.threads)
+        return any(list(pool[1].map(run_part, bounds[:-1], bounds[1:])))
 
 
 def _aligned(size: int) -> NDArray[np.uint8]:

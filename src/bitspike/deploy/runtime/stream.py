@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
@@ -12,26 +13,26 @@ from numpy.typing import NDArray
 
 from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.runtime.c_engine import CEngine
-from bitspike.deploy.runtime.layout import NUMBER_BITS
+from bitspike.deploy.runtime.layout import MOST_PLANES, NUMBER_BITS
+from bitspike.deploy.runtime.overflow import TOO_LARGE, may_overflow
 from bitspike.deploy.runtime.plain_engine import PlainNetwork, membrane_scores
 
 
 class Stream(ABC):
     """A network that runs on one sample, step by step. `event` and `advance`, or `step`, feed it; `scores` asks it.
 
-        Examples:
-            >>> import numpy as np
-            >>> from bitspike.deploy.engine import Engine
-            >>> from bitspike.deploy.runtime.layout import NUMBER_BITS
-    from bitspike.deploy.model import LayerModel, NetworkModel
-            >>> one = np.ones(1, np.float32)
-            >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)
-            >>> stream = Engine(NetworkModel("2-1", (2,), steps=4, readout="spikes", layers=(layer,))).stream()
-            >>> stream.event(0)
-            >>> stream.advance()
-            >>> stream.step(np.array([0, 1], np.uint8))
-            >>> stream.spikes.tolist(), stream.membrane.tolist(), stream.scores().tolist()
-            ([0.0], [-1.5], [0.5])
+    Examples:
+        >>> import numpy as np
+        >>> from bitspike.deploy.engine import Engine
+        >>> from bitspike.deploy.model import LayerModel, NetworkModel
+        >>> one = np.ones(1, np.float32)
+        >>> layer = LayerModel("dense", (2, 1, 1), (1, 1, 1), np.array([[True, False]]), beta=one / 2, theta=one)
+        >>> stream = Engine(NetworkModel("2-1", (2,), steps=4, readout="spikes", layers=(layer,))).stream()
+        >>> stream.event(0)
+        >>> stream.advance()
+        >>> stream.step(np.array([0, 1], np.uint8))
+        >>> stream.spikes.tolist(), stream.membrane.tolist(), stream.scores().tolist()
+        ([0.0], [-1.5], [0.5])
     """
 
     def __init__(self, model: NetworkModel) -> None:
@@ -39,17 +40,49 @@ class Stream(ABC):
         self.size = int(np.prod(model.input_shape))
         self.reset()
 
-    @abstractmethod
     def reset(self) -> None:
+        """Put all neurons to rest; forget counts, scores, and events that wait for a step."""
+        self._waiting = np.zeros(self.size, np.uint16)
+        self._rest()
+
+    def event(self, index: int | Iterable[int], count: int = 1) -> None:
+        """Add `count` events of one input, or of each of several, to the step that comes; `index` counts from 0.
+
+        An input may have `most_events` in a step. If one of several inputs is refused, those before it have theirs.
+        """
+        for each in index if isinstance(index, Iterable) else (index,):
+            at, more = _whole("an input's index", each), _whole("count", count)
+            if not 0 <= at < self.size:
+                raise ValueError(f"Stream: an input's index must be 0 to {self.size - 1}, but is {at}")
+            if not 0 <= more <= self.most_events - int(self._waiting[at]):
+                raise ValueError(
+                    f"Stream: an input may have 0 to {self.most_events} events in a step, but input {at}, which has "
+                    f"{self._waiting[at]}, got {more} more; make steps shorter"
+                )
+            self._event(at, more)
+            self._waiting[at] += more
+
+    def advance(self) -> None:
+        """Run one step on the events since the last one."""
+        self._advance()
+        self._waiting[:] = 0
+
+    @property
+    def most_events(self) -> int:
+        """How many events an input may have in a step."""
+        return int(2**MOST_PLANES - 1)
+
+    @abstractmethod
+    def _rest(self) -> None:
         """Put all neurons to rest and forget counts and scores."""
 
     @abstractmethod
-    def event(self, index: int | Iterable[int], count: int = 1) -> None:
-        """Add `count` events of one input, or of each of several, to the step that comes; `index` counts from 0."""
+    def _event(self, index: int, count: int) -> None:
+        """Add events that have been checked."""
 
     @abstractmethod
-    def advance(self) -> None:
-        """Run one step on the events since the last one."""
+    def _advance(self) -> None:
+        """Run one step on the events that wait."""
 
     @abstractmethod
     def _step(self, frame: Floats) -> None:
@@ -91,12 +124,11 @@ class Stream(ABC):
             )
         if not np.isfinite(x).all():
             raise ValueError("Stream: a frame must be finite, but has nan or inf in it")
+        if may_overflow(self.model.layers[0], float(np.abs(x).max())):
+            raise ValueError(f"Stream: {TOO_LARGE}")
+        if self._waiting.any():
+            raise ValueError("Stream: events wait for a step, which a frame would be beside; call advance() first")
         self._step(np.ascontiguousarray(x, np.float32))
-
-    def _require_index(self, index: int) -> int:
-        if not 0 <= index < self.size:
-            raise ValueError(f"Stream: an input's index must be 0 to {self.size - 1}, but is {index}")
-        return int(index)
 
 
 class CStream(Stream):
@@ -104,7 +136,7 @@ class CStream(Stream):
 
     def __init__(self, engine: CEngine, *, reals: bool) -> None:
         delays = engine.model.layers[0].delays is not None
-        self._engine = engine
+        self._engine, self._only_frames = engine, reals and delays
         self._model = engine.c_model(reals=reals or not delays, image=False)
         self._state = engine.new_state(self._model)
         self._at = ctypes.addressof(self._model), self._state.ctypes.data
@@ -113,20 +145,23 @@ class CStream(Stream):
     def _call(self, name: str, *arguments: Any) -> Any:
         return self._engine.call(name, *self._at, *arguments)
 
-    def reset(self) -> None:
+    @property
+    def most_events(self) -> int:
+        return int(2**self._engine.planes - 1)
+
+    def _rest(self) -> None:
         self._call("reset")
 
-    def event(self, index: int | Iterable[int], count: int = 1) -> None:
-        for i in [index] if isinstance(index, int) else index:
-            at = self._require_index(i)
-            if not 0 <= count < 256 or self._call("event", at, count):
-                most = 2**self._engine.planes - 1
-                raise ValueError(
-                    f"Stream: an input may have 0 to {most} events in a step, but input {i} got {count} more; "
-                    "use stream(reals=False), and shorter steps"
-                )
+    def _event(self, index: int, count: int) -> None:
+        if self._only_frames:
+            raise ValueError(
+                "Stream: this network has delays, and its stream holds real inputs, which are frames; use step(frame), "
+                "or stream() for events"
+            )
+        if self._call("event", index, count):
+            raise ValueError(f"Stream: the network takes no events of input {index}; use step(frame)")
 
-    def advance(self) -> None:
+    def _advance(self) -> None:
         self._call("step", None)
 
     def _step(self, frame: Floats) -> None:
@@ -169,20 +204,17 @@ class CStream(Stream):
 class PlainStream(Stream):
     """A stream of the plain engine."""
 
-    def reset(self) -> None:
+    def _rest(self) -> None:
         self._network = PlainNetwork(self.model, 1)
-        self._pending = np.zeros(self.size, np.float32)
         self._steps = 0
         self._counts = self._total = np.zeros(self.model.classes)
         self._spikes = self._membrane = np.zeros(self.model.classes, np.float32)
 
-    def event(self, index: int | Iterable[int], count: int = 1) -> None:
-        for i in [index] if isinstance(index, int) else index:
-            self._pending[self._require_index(i)] += count
+    def _event(self, index: int, count: int) -> None:
+        """Do nothing: all events wait in `_waiting`."""
 
-    def advance(self) -> None:
-        frame, self._pending = self._pending, np.zeros_like(self._pending)
-        self._step(frame)
+    def _advance(self) -> None:
+        self._step(self._waiting.astype(np.float32))
 
     def _step(self, frame: Floats) -> None:
         spikes, membrane = self._network.step(frame.reshape(1, -1))[-1]
@@ -211,6 +243,14 @@ class PlainStream(Stream):
         if self.model.readout == "spikes":
             return (self._counts / steps).astype(np.float32)
         return membrane_scores(self.model, self._total, steps)
+
+
+def _whole(name: str, value: Any) -> int:
+    """Return a whole number as an int; raise TypeError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"Stream: {name} must be a whole number, but is {value!r}") from None
 
 
 def _copied(address: int, count: int, kind: Any) -> NDArray[Any]:
