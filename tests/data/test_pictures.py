@@ -99,3 +99,13 @@ def test_pictures_of_32_bits_say_what_is_white(tmp_path):
         read_picture(path)
     Image.fromarray(np.array([[3, 255]], np.uint16)).save(tmp_path / "dark.png")  # it says its 16 bits
     assert read_picture(tmp_path / "dark.png").tolist() == [[[0, 1]]]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (3, 4)])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_pictures_can_be_written(tmp_path, size, mode):
+    """PyTorch warns of arrays that cannot."""
+    Image.new(mode, size, 7 if mode == "L" else (1, 2, 3)).save(tmp_path / "one.png")
+    found = read_picture(tmp_path / "one.png")
+    assert found.flags.writeable
+    assert found.flags.c_contiguous

@@ -85,7 +85,7 @@ def _channels(image: Any, form: str) -> NDArray[np.uint8]:
         image = white
     values = np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
     grey = (values[0] == values[1]).all() and (values[1] == values[2]).all()
-    return np.ascontiguousarray(values[:1] if grey else values)
+    return np.array(values[:1] if grey else values, order="C")  # a copy: Pillow's own array cannot be written
 
 
 def _require_range(values: NDArray[np.float64], mode: str, form: str) -> None:
