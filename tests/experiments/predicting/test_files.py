@@ -158,3 +158,9 @@ def test_a_unit_of_time_that_is_too_small_is_told(workplace):
     assert a_line(workplace, [0, 500, 1000, 0, 500, 1001], [0, 3, 6], unit="t") == [asks]
     assert a_line(workplace, [0, 0], [0, 2]) == [f"{says}are its t_us microseconds?"]
     assert a_line(workplace, [7], [0, 1]) == []  # one event
+
+
+def test_labels_may_be_the_names_of_classes():
+    what = TrainedOn("some", InputModel("image"), (1, 4, 4), ("coat", "1", "x"), ("1", "3", "5"))
+    assert what.numbered(["coat", "x", "1", "5", 3, "sneaker"]) == [0, 2, 0, 2, 1, None]  # labels come before names
+    assert TrainedOn("some", InputModel("image"), (1, 4, 4), ("7",), ("a",)).numbered([7]) == [None]
