@@ -164,3 +164,13 @@ def test_labels_may_be_the_names_of_classes():
     what = TrainedOn("some", InputModel("image"), (1, 4, 4), ("coat", "1", "x"), ("1", "3", "5"))
     assert what.numbered(["coat", "x", "1", "5", 3, "sneaker"]) == [0, 2, 0, 2, 1, None]  # labels come before names
     assert TrainedOn("some", InputModel("image"), (1, 4, 4), ("7",), ("a",)).numbered([7]) == [None]
+
+
+def test_one_bright_border_of_several(workplace):
+    what = TrainedOn("mnist", InputModel("image"), (1, 4, 4), ("a", "b"), ("0", "1"))
+    for bright, says in ((1, "the border of 1 image is bright"), (2, "the borders of 2 images are bright")):
+        images = np.zeros((3, 4, 4), np.uint8)
+        images[:bright] = 255
+        write_npz(workplace / "a.npz", images=images)
+        (note,) = read_files([workplace / "a.npz"], what, ReadOptions()).notes
+        assert says in note
