@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from bitspike.deploy.model import NetworkModel
 from bitspike.experiments.exporting import DescribedRun, described_run
 from bitspike.experiments.predicting.trained_on import of_model
 from bitspike.files import explained, require_folder
-from bitspike.text import printable
+from bitspike.text import did_you_mean, printable
 
 C_MARK = b"written by bitspike"  # in model.h
 PAGE_MARK = b'"inputShape":'  # of the network within the page
@@ -80,9 +79,9 @@ def lookup_export(name: str) -> Export:
     """Return the form `name`; the error for an unknown name lists all, and the nearest one."""
     if name in EXPORTS:
         return EXPORTS[name]
-    near = difflib.get_close_matches(name, EXPORTS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"--to: unknown form {printable(name)!r}: {hint}known are {', '.join(EXPORTS)}")
+    raise ValueError(
+        f"--to: unknown form {printable(name)!r}: {did_you_mean(name, EXPORTS)}known are {', '.join(EXPORTS)}"
+    )
 
 
 def default_out(model: NetworkModel, form: Export) -> Path:
