@@ -1,6 +1,9 @@
-"""Functions that make text from a file, a server or a command line safe to show."""
+"""Functions for what is said to a person: text from outside made safe to show, and the name that was meant."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
@@ -18,3 +21,9 @@ def _spelt(char: str) -> str:
 def printable_lines(text: str) -> str:
     """Return a text of several lines with each line made safe; the line breaks stay."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a question for the known name that is nearest to a wrong one, and a space; "" if none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]!r}? " if near else ""

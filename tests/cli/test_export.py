@@ -95,6 +95,15 @@ def test_what_is_refused(run, workplace, cli):
     )
     assert "known are packed, c, html" in refused(cli, run, "--to", "nir")
     assert "holds no run" in refused(cli, workplace, "--to", "packed")
+    needs = "export needs the folder of a run, as bitspike train makes it\n"
+    assert refused(cli, "fashion/best", "--to", "c") == (
+        f"bitspike: fashion/best is a pretrained network, which is packed already: bitspike predict takes it; {needs}"
+    )
+    assert cli("export", run, "--to", "packed", "--out", "a.safetensors")[0] == 0
+    assert refused(cli, "a.safetensors", "--to", "c") == (
+        f"bitspike: a.safetensors is packed already: bitspike predict takes it; {needs}"
+    )
+    assert refused(cli, run / "best.safetensors", "--to", "c").endswith(f"best.safetensors is a file; {needs}")
     (workplace / "mine").mkdir()
     assert "mine is a folder, but a file is written; give --out mine/NAME.safetensors" in refused(
         cli, run, "--to", "packed", "--out", "mine"

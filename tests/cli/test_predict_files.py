@@ -58,6 +58,8 @@ def test_recordings_are_heard_alike(shipped, workplace, cli):
     )
     assert run["samples"] == run["recordings"] == packed["recordings"]
     assert [each["expected"] for each in run["samples"]] == [None, 3]
+    other = told(cli, shipped / "on-speech", "low.wav", "labelled.npz", "--seed", "3", "--no-trim")
+    assert other["samples"][1] == run["samples"][1]  # they are for the recording
     assert run["labelled"] == 1
     with np.load("labelled.npz") as arrays:
         write_npz(workplace / "plain.npz", **{**arrays, "labels": [0]})  # as `bitspike encode` writes if it is not told
@@ -156,6 +158,10 @@ REFUSED = {
     "values of another shape": (["on-spikes", "other.npz"], "samples have the shape [9], but the network was"),
     "a picture for values": (["on-spikes", "good.png"], "nothing says how such a file becomes a sample"),
     "invert for events": (["on-events", "large.npz", "--invert"], "--invert is for images"),
+    "a unit for images": (["on-images", "good.png", "--time-unit", "s"], "--time-unit is for events, but the network"),
+    "a unit for a recording": (["on-speech", "a.wav", "--time-unit", "s"], "but all files are recordings; leave it"),
+    "a seed for images": (["on-images", "good.png", "--seed", "3"], "--seed is for recordings (WAV), but none of"),
+    "no trim for events": (["on-events", "events.npz", "--no-trim"], "--no-trim is for recordings (WAV), but none"),
     "a unit": (["on-events", "large.npz", "--time-unit", "h"], "--time-unit must be s, ms or us, but is 'h'"),
     "a figure of images": (["on-images", "good.png", "--figure", "a.png"], "--figure shows recordings, but"),
     "a device for a packed file": (["on-images.safetensors", "good.png", "--device", "cuda"], "runs on the CPU"),

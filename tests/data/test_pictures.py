@@ -74,3 +74,38 @@ def test_a_damaged_picture_gives_an_array_or_one_line(tmp_path_factory, place, v
         said = str(error)
     assert "\n" not in said
     assert not said or said.startswith(str(path))
+
+
+def test_floating_point_pictures_are_in_0_to_1(tmp_path):
+    path = tmp_path / "float.tiff"
+    Image.fromarray(np.array([[0, 0.2, 1]], np.float32)).save(path)
+    assert read_picture(path).tolist() == [[[0, 51, 255]]]
+    for beyond in (200, -1, np.nan, np.inf):
+        Image.fromarray(np.array([[0, 0.5, beyond]], np.float32)).save(path)
+        with pytest.raises(ValueError, match=r"float.tiff: floating point pixels must be in \[0, 1\], but range over"):
+            read_picture(path)
+
+
+def test_pictures_of_32_bits_say_what_is_white(tmp_path):
+    path = tmp_path / "long.tiff"
+    Image.fromarray(np.array([[0, 257, 65535]], np.int32)).save(path)
+    assert read_picture(path).tolist() == [[[0, 1, 255]]]
+    for beyond in (65536, -1):
+        Image.fromarray(np.array([[0, beyond]], np.int32)).save(path)
+        with pytest.raises(ValueError, match=r"long.tiff: whole-number pixels must be in 0..65535, but range over"):
+            read_picture(path)
+    Image.fromarray(np.array([[3, 255]], np.int32)).save(path)
+    with pytest.raises(ValueError, match=r"long.tiff: its pixels have 32 bits, but range over 3..255: is 255 or 65535"):
+        read_picture(path)
+    Image.fromarray(np.array([[3, 255]], np.uint16)).save(tmp_path / "dark.png")  # it says its 16 bits
+    assert read_picture(tmp_path / "dark.png").tolist() == [[[0, 1]]]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (3, 4)])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_pictures_can_be_written(tmp_path, size, mode):
+    """PyTorch warns of arrays that cannot."""
+    Image.new(mode, size, 7 if mode == "L" else (1, 2, 3)).save(tmp_path / "one.png")
+    found = read_picture(tmp_path / "one.png")
+    assert found.flags.writeable
+    assert found.flags.c_contiguous

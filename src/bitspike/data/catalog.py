@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from bitspike.data.entry import Entry
 from bitspike.data.sets import cameras, coding, dvs128, images, shd
+from bitspike.text import did_you_mean
 
 _ENTRIES = (images.MNIST, images.FASHION, shd.SHD, dvs128.DVS128, cameras.NMNIST, cameras.DVS_SIGN, coding.CODING)
 
@@ -17,9 +17,7 @@ def lookup(name: str, catalog: Mapping[str, Entry] = CATALOG) -> Entry:
     """Return the data set `name`; the error for an unknown name lists all names, and the nearest one."""
     if name in catalog:
         return catalog[name]
-    near = difflib.get_close_matches(name, catalog, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"unknown data set {name!r}: {hint}known are {', '.join(catalog)}")
+    raise ValueError(f"unknown data set {name!r}: {did_you_mean(name, catalog)}known are {', '.join(catalog)}")
 
 
 def usual_edition(name: str | None) -> str | None:

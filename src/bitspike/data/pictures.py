@@ -41,12 +41,10 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
             with image_module.open(path, formats=FORMATS) as opened:
                 width, height = opened.size
                 if width * height > MOST_PIXELS:
-                    raise _TooLargeError(
-                        f"{path}: has {width} x {height} pixels, more than the {MOST_PIXELS:,} that are read"
-                    )
-                return _channels(ops.exif_transpose(opened))
-    except _TooLargeError as error:
-        raise ValueError(str(error)) from None
+                    raise _RefusedError(f"has {width} x {height} pixels, more than the {MOST_PIXELS:,} that are read")
+                return _channels(ops.exif_transpose(opened), opened.format)
+    except _RefusedError as error:
+        raise ValueError(f"{path}: {error}") from None
     except image_module.UnidentifiedImageError:
         raise ValueError(f"{path}: {_beginning(path)}; give a picture that Pillow reads, such as PNG or JPEG") from None
     except Exception as error:  # Pillow fails in any way on damaged bytes
@@ -54,8 +52,8 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
         raise ValueError(f"{path}: the picture is damaged or cut short ({line})") from None
 
 
-class _TooLargeError(ValueError):
-    """The error for a picture with too many pixels."""
+class _RefusedError(ValueError):
+    """The error for a picture that is whole, but is not read."""
 
 
 def _beginning(path: Path) -> str:
@@ -74,10 +72,11 @@ def _pillow() -> tuple[Any, Any]:
     return Image, ImageOps
 
 
-def _channels(image: Any) -> NDArray[np.uint8]:
+def _channels(image: Any, form: str) -> NDArray[np.uint8]:
     if image.mode.startswith(("I", "F")):  # 16 bits or more: Pillow would clip them at 255
-        wide = np.asarray(image, dtype=np.float64) / (65535 if image.mode.startswith("I") else 1)
-        return np.rint(np.clip(wide, 0, 1) * 255).astype(np.uint8)[None]
+        wide = np.asarray(image, dtype=np.float64)
+        _require_range(wide, image.mode, form)
+        return np.rint(wide / (65535 if image.mode.startswith("I") else 1) * 255).astype(np.uint8)[None]
     if "A" in image.mode or "transparency" in image.info:
         image = image.convert("RGBA")
         white = image.copy()
@@ -86,4 +85,23 @@ def _channels(image: Any) -> NDArray[np.uint8]:
         image = white
     values = np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
     grey = (values[0] == values[1]).all() and (values[1] == values[2]).all()
-    return np.ascontiguousarray(values[:1] if grey else values)
+    return np.array(values[:1] if grey else values, order="C")  # a copy: Pillow's own array cannot be written
+
+
+def _require_range(values: NDArray[np.float64], mode: str, form: str) -> None:
+    """Raise unless it is clear which of the values is white: 1 of floating point, 65535 of whole numbers."""
+    low, high = values.min(), values.max()
+    if mode.startswith("F"):
+        if not (low >= 0 and high <= 1):  # or not a number
+            raise _RefusedError(
+                f"floating point pixels must be in [0, 1], but range over {low:g}..{high:g}; save them with 8 bits"
+            )
+    elif low < 0 or high > 65535:
+        raise _RefusedError(
+            f"whole-number pixels must be in 0..65535, but range over {low:.0f}..{high:.0f}; save them with 8 bits"
+        )
+    elif mode == "I" and form == "TIFF" and 0 < high <= 255:  # in other formats, "I" are 16 bits
+        raise _RefusedError(
+            f"its pixels have 32 bits, but range over {low:.0f}..{high:.0f}: is 255 or 65535 white? Save them with 8 "
+            "or 16 bits"
+        )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bitspike.deploy.model import NetworkModel
+from bitspike.deploy.pretrained import pretrained_names
 from bitspike.experiments.exporting import DescribedRun, described_run
 from bitspike.experiments.predicting.trained_on import of_model
 from bitspike.files import explained, require_folder
-from bitspike.text import printable
+from bitspike.text import did_you_mean, printable
 
 C_MARK = b"written by bitspike"  # in model.h
 PAGE_MARK = b'"inputShape":'  # of the network within the page
@@ -59,6 +59,7 @@ class Exported:
 def export_run(path: Path, to: str, out: Path | None = None) -> Exported:
     """Write the best network of a run in the form `to`; `out` is by default named after the experiment."""
     form = lookup_export(to)
+    _require_run(path)
     found = described_run(path)
     out = default_out(found.model, form) if out is None else out
     require_free(out, form)
@@ -67,6 +68,16 @@ def export_run(path: Path, to: str, out: Path | None = None) -> Exported:
         form.write(found, out)
     files = {name: size for name, (size, *when) in _files(out).items() if before.get(name) != (size, *when)}
     return Exported(found.run, form.name, out, found.model, files, form.then(found.model, out))
+
+
+def _require_run(path: Path) -> None:
+    """Raise if a packed file or a pretrained network is given: neither holds the run that an export is made from."""
+    needs = "export needs the folder of a run, as bitspike train makes it"
+    if not path.exists() and path.as_posix() in pretrained_names():
+        raise ValueError(f"{path} is a pretrained network, which is packed already: bitspike predict takes it; {needs}")
+    if path.is_file():
+        packed = "is packed already: bitspike predict takes it" if _is_packed(path) else "is a file"
+        raise NotADirectoryError(f"{path} {packed}; {needs}")
 
 
 def _files(out: Path) -> dict[str, tuple[int, int, int]]:
@@ -80,9 +91,9 @@ def lookup_export(name: str) -> Export:
     """Return the form `name`; the error for an unknown name lists all, and the nearest one."""
     if name in EXPORTS:
         return EXPORTS[name]
-    near = difflib.get_close_matches(name, EXPORTS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"--to: unknown form {printable(name)!r}: {hint}known are {', '.join(EXPORTS)}")
+    raise ValueError(
+        f"--to: unknown form {printable(name)!r}: {did_you_mean(name, EXPORTS)}known are {', '.join(EXPORTS)}"
+    )
 
 
 def default_out(model: NetworkModel, form: Export) -> Path:

@@ -131,3 +131,46 @@ def test_metadata_from_outside_is_not_trusted(workplace):
         found = of_model(model)
         assert (found.labels, found.logit_scale, found.time_unit) == ((), 10.0, None)
         assert found.numbered([0, 3]) == [None, None]
+
+
+# ---- What is told
+
+
+def a_line(workplace, times, offsets, unit="t_us"):
+    """Read samples of events at unit 0, for a network that takes 4 units for 100 ms; return the notes."""
+    what = trained_on((4,), "events", bin_us=10_000, steps=10, sensor=(4,))
+    arrays = {unit: np.array(times), "x": np.zeros(len(times), int), "offsets": np.array(offsets)}
+    write_npz(workplace / "a.npz", **arrays)
+    given = read_files([workplace / "a.npz"], what, ReadOptions(time_unit=None if unit == "t_us" else "us"))
+    return [note.removeprefix(str(workplace)) for note in given.notes]
+
+
+def test_samples_without_events_are_told(workplace):
+    assert a_line(workplace, [0, 50_000, 0, 60_000], [0, 2, 2, 4]) == ["/a.npz, sample 1: holds no events"]
+    *three, rest = a_line(workplace, [], [0] * 6)
+    assert [note.split(":")[0] for note in three] == [f"/a.npz, sample {row}" for row in range(3)]
+    assert rest == "/a.npz: 2 more samples hold no events"
+
+
+def test_a_unit_of_time_that_is_too_small_is_told(workplace):
+    says = "/a.npz, sample 0: has all events within the first 1% of the network's 100 ms; "
+    asks = f"{says}is the unit of t another (--time-unit)?"
+    assert a_line(workplace, [0, 500, 1000, 0, 500, 1001], [0, 3, 6], unit="t") == [asks]
+    assert a_line(workplace, [0, 0], [0, 2]) == [f"{says}are its t_us microseconds?"]
+    assert a_line(workplace, [7], [0, 1]) == []  # one event
+
+
+def test_labels_may_be_the_names_of_classes():
+    what = TrainedOn("some", InputModel("image"), (1, 4, 4), ("coat", "1", "x"), ("1", "3", "5"))
+    assert what.numbered(["coat", "x", "1", "5", 3, "sneaker"]) == [0, 2, 0, 2, 1, None]  # labels come before names
+    assert TrainedOn("some", InputModel("image"), (1, 4, 4), ("7",), ("a",)).numbered([7]) == [None]
+
+
+def test_one_bright_border_of_several(workplace):
+    what = TrainedOn("mnist", InputModel("image"), (1, 4, 4), ("a", "b"), ("0", "1"))
+    for bright, says in ((1, "the border of 1 image is bright"), (2, "the borders of 2 images are bright")):
+        images = np.zeros((3, 4, 4), np.uint8)
+        images[:bright] = 255
+        write_npz(workplace / "a.npz", images=images)
+        (note,) = read_files([workplace / "a.npz"], what, ReadOptions()).notes
+        assert says in note

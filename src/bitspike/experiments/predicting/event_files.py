@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,25 +32,55 @@ from bitspike.experiments.predicting.file_samples import (
 from bitspike.experiments.predicting.trained_on import TrainedOn
 
 MOST = 2**31 - 1  # no sensor is larger
+SHORT = 0.01  # the share of the network's time in which all events of a sample come, if the unit of time is wrong
+MOST_NOTES = 3  # of one kind about one file; the others are counted
 
 
 def read_events(path: Path, trained_on: TrainedOn, options: ReadOptions) -> FileSamples:
     """Return the samples of an event file in the project's format or SHD's, or of a recording, binned."""
     expected: list[int | None] | None = None
     notes: list[str] = []
+    in_doubt = ""
     if path.suffix.lower() not in ARRAY_FILES:
         events, notes = _recording(path, trained_on, options)
     elif _has_layout_of_shd(path):
         require_hearing(path, trained_on)
-        events = read_shd(path)
+        events = read_shd(path)  # in seconds
         expected, notes = numbered(path, events.labels.tolist(), trained_on)
     else:
         names = arrays_in(path)
         events = _own_events(path, names, trained_on, options)
         expected, notes = labels_of(path, trained_on, len(events), names)
+        in_doubt = "are its t_us microseconds?" if "t_us" in names else "is the unit of t another (--time-unit)?"
     if trained_on.hears_recordings and expected is not None and not any(events.labels.tolist()):
         expected = None  # `bitspike encode` writes 0 where it is not told: no label at all
-    return binned(path, events, trained_on, expected, notes)
+    found = binned(path, events, trained_on, expected, notes)
+    notes += _silent_notes(path, events)
+    if in_doubt and found.events is not None:
+        notes += _short_notes(path, found.events, binning_by(trained_on.input).end_us, in_doubt)
+    return found
+
+
+def _silent_notes(path: Path, events: Events) -> list[str]:
+    """Return a note for each sample without events, which the network answers all the same."""
+    silent = np.flatnonzero(np.diff(events.offsets) == 0).tolist()
+    return _about_samples(path, silent, "holds no events", "hold no events")
+
+
+def _short_notes(path: Path, events: Events, end_us: int, asks: str) -> list[str]:
+    """Return a note for each sample whose events all come at the start of the network's time; it `asks` why."""
+    late = np.concatenate([[0], np.cumsum(events.t > SHORT * end_us)])[events.offsets]
+    several = np.diff(events.offsets) > 1  # one event lasts no time in any unit
+    short = np.flatnonzero(several & (np.diff(late) == 0)).tolist()
+    what = f"all events within the first {SHORT:.0%} of the network's {end_us / 1000:g} ms; {asks}"
+    return _about_samples(path, short, f"has {what}", f"have {what}")
+
+
+def _about_samples(path: Path, rows: Sequence[int], one: str, more: str) -> list[str]:
+    """Return a note on each of the first samples, and one that counts the others."""
+    notes = [f"{path}, sample {row}: {one}" for row in rows[:MOST_NOTES]]
+    rest = len(rows) - len(notes)
+    return [*notes, f"{path}: {rest} more sample{'s' * (rest > 1)} {more if rest > 1 else one}"] if rest else notes
 
 
 def binned(

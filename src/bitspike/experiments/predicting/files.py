@@ -44,8 +44,7 @@ class Given:
 
 def read_files(files: Sequence[Path], trained_on: TrainedOn, options: ReadOptions) -> Given:
     """Return the samples of files for a network that was trained on `trained_on`."""
-    if options.invert and trained_on.input.kind != "image":
-        raise ValueError(f"--invert is for images, but the network was trained on {trained_on.title}; leave it out")
+    _require_useful(options, files, trained_on)
     read = READERS[trained_on.input.kind]
     tick = options.progress("files", len(files))
     # a bar for each of many would fill the screen
@@ -54,11 +53,32 @@ def read_files(files: Sequence[Path], trained_on: TrainedOn, options: ReadOption
     for path in files:
         if not path.is_file():
             raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
-        if path.suffix.lower() == ".wav":
+        if is_recording(path):
             require_hearing(path, trained_on)
         parts.append(read(path, trained_on, inner))
         tick()
     return _joined(parts, files)
+
+
+def is_recording(path: Path) -> bool:
+    """Return whether a file is a recording, by its name."""
+    return path.suffix.lower() == ".wav"
+
+
+def _require_useful(options: ReadOptions, files: Sequence[Path], trained_on: TrainedOn) -> None:
+    """Raise if an option would do nothing: none of the files, or no file of this network, is read with it."""
+    kind, usual = trained_on.input.kind, ReadOptions()
+    but = f"but the network was trained on {trained_on.title}; leave it out"
+    if options.invert and kind != "image":
+        raise ValueError(f"--invert is for images, {but}")
+    if options.time_unit is not None and kind != "events":
+        raise ValueError(f"--time-unit is for events, {but}")
+    if options.time_unit is not None and all(map(is_recording, files)):
+        raise ValueError("--time-unit is for files of events, but all files are recordings; leave it out")
+    changed = {"--seed": options.seed != usual.seed, "--no-trim": options.trim != usual.trim}
+    for option in (option for option, given in changed.items() if given):
+        if not any(map(is_recording, files)):
+            raise ValueError(f"{option} is for recordings (WAV), but none of the files is one; leave it out")
 
 
 def _joined(parts: Sequence[FileSamples], files: Sequence[Path]) -> Given:

@@ -112,7 +112,9 @@ def _polarity(values: Tensor, trained_on: TrainedOn) -> list[str]:
     bright = _border(values).float().mean((1, 2)) > BRIGHT * (255 if values.dtype == torch.uint8 else 1)
     if not bright.any():
         return []
-    some = "its border is" if len(values) == 1 else f"the borders of {int(bright.sum())} images are"
+    count = int(bright.sum())
+    of_some = "the border of 1 image is" if count == 1 else f"the borders of {count} images are"
+    some = "its border is" if len(values) == 1 else of_some
     return [f"{some} bright, but the network learnt bright things on black; try --invert"]
 
 

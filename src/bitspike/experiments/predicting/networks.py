@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,6 +14,7 @@ from bitspike.experiments.assembly import outputs_of, pick_device
 from bitspike.experiments.predicting.trained_on import TrainedOn, of_model, of_run
 from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.nn.notation import count_neurons, parse
+from bitspike.text import did_you_mean
 from bitspike.train.numerics import as_input, cast, reproducible
 from bitspike.train.run_folder import RunFolder
 
@@ -109,8 +109,7 @@ def open_network(given: str, device: str = "auto") -> Network:
     if path.is_dir():
         return RunNetwork(path, pick_device(device))
     if not path.exists() and given not in pretrained_names():
-        near = difflib.get_close_matches(given, pretrained_names(), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(given, pretrained_names(), cutoff=0.4)
         raise FileNotFoundError(
             f"{given} does not exist: give a run's folder, a packed file, or a pretrained network; {hint}"
             f"pretrained are {', '.join(pretrained_names())}"

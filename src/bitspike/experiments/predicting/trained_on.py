@@ -42,9 +42,13 @@ class TrainedOn:
         return self.input.kind == "events" and units_fit and self.input.sensor in (None, (UNITS,))
 
     def numbered(self, labels: Sequence[Any]) -> list[int | None]:
-        """Return the class of each label in a file; None for a label that is no class of the network."""
+        """Return the class of each label in a file, or of a class's name; None for what is no class of the network."""
         known = {label: k for k, label in enumerate(self.labels)}
-        return [known.get(str(label)) for label in labels]
+        names = {name: k for k, name in enumerate(self.class_names)}
+        return [
+            known.get(str(label), names.get(label) if isinstance(label, str) else None)  # a number is never a name
+            for label in labels
+        ]
 
 
 def of_run(
