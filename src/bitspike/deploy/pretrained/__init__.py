@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bitspike.text import did_you_mean
 
 if TYPE_CHECKING:
     from bitspike.deploy.engine import Engine
@@ -46,6 +47,5 @@ def pretrained_path(name: str) -> Path:
     """Return the packed file of a network; the error for an unknown name lists all names, and the nearest one."""
     if name in (known := pretrained_names()):
         return FOLDER / f"{name.replace('/', '-')}{SUFFIX}"
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = did_you_mean(str(name), known, cutoff=0.4)
     raise ValueError(f"no pretrained network is named {name!r}: {hint}known are {', '.join(known)}")
