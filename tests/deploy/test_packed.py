@@ -118,7 +118,7 @@ def test_save_packed_leaves_the_network_as_it_was(tmp_path):
     net = bitspike.build("20-10-5", delays=3, dropout=0.5, backend="reference").train()
     state = torch.get_rng_state()
     with net.record() as recorded:
-        save_packed(net, str(tmp_path / "net.safetensors"), class_names="abcde")
+        save_packed(net, str(tmp_path / "net.safetensors"), class_names=list("abcde"))
     assert not recorded
     assert net.training
     assert net.layers[0].lif.backend == "reference"
