@@ -122,3 +122,20 @@ def test_a_given_batch_decides_the_passes():
 
 def test_nothing_is_told_of_an_experiment_that_took_nothing():
     assert lines_about({"net.beta": "table of hyperparameters"}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "choose"),
+    [
+        ({}, "last"),
+        ({"train": {"schedule": "decay"}}, "last"),
+        ({"train": {"schedule": "cosine"}}, None),
+        ({"train": {"half_period": 100}}, None),
+        ({"train": {"patience": 5}}, None),
+    ],
+)
+@pytest.mark.parametrize("base", BASES)
+def test_the_last_epoch_counts_unless_someone_chooses_by_validation_or_the_rate_does_not_fall(base, given, choose):
+    steps = 30 if base == "base/sequences" else None
+    assert recipe_fields(base, Facts(1800, steps, ["conv", "dense"]), given)["train"].get("choose") == choose
+    assert "choose" not in recipe_fields(base, Facts(1800, steps, ["conv", "dense"], validation=True), given)["train"]

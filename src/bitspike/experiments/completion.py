@@ -175,7 +175,9 @@ def _recipe_for(values: Mapping[str, Any], found: Tables, data: Dataset, base: s
     except ValueError:  # a notation that does not fit the data: reported when the network is built
         return recipe_fields(base, Facts(len(data.train), data.train.steps, ["dense"]), values)
     kinds = ["conv" if isinstance(layer, Conv) else "dense" for layer in layers]
-    fields = recipe_fields(base, Facts(_count_training(values, data), data.train.steps, kinds), values)
+    fields = recipe_fields(
+        base, Facts(_count_training(values, data), data.train.steps, kinds, data.valid is not None), values
+    )
     return {**fields, "sources": _sources(base, fields, values)}
 
 

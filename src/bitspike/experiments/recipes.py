@@ -24,6 +24,7 @@ class Facts:
     samples: int  # that train
     steps: int | None  # of a sample; None for images
     layers: Sequence[str]
+    validation: bool = False  # whether there are samples of their own to choose the epoch by
 
 
 @cache
@@ -74,6 +75,8 @@ def recipe_fields(base: str, facts: Facts, given: Mapping[str, Any]) -> Tables:
         epochs = rules["epochs"]
     train |= {"batch": batch, "epochs": epochs}
     fields["data"]["repeat"] = repeat
+    if facts.validation:  # who brings samples to choose the epoch by wants it to be chosen
+        train.pop("choose", None)
     _leave_out_what_has_no_meaning(fields, given)
     return fields
 
@@ -223,6 +226,9 @@ def _leave_out_what_has_no_meaning(fields: Tables, given: Mapping[str, Any]) -> 
     if _value(given, "train", "half_period", None) is not None and "schedule" not in given.get("train", {}):
         for field in ("schedule", "warmup"):
             train.pop(field, None)
+    falls = _value(given, "train", "schedule", train.get("schedule")) == "decay"
+    if not falls or _value(given, "train", "patience", None) is not None:
+        train.pop("choose", None)
     if _value(given, "train", "loss", train["loss"]) != "cross_entropy":
         for field in ("logit_scale", "label_smoothing"):
             train.pop(field, None)
