@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -53,6 +54,31 @@ def preset_tables(name: str) -> dict[str, Any]:
 def searchable() -> list[str]:
     """Return the names of the presets that have a space."""
     return [name for name in _spaces()["presets"] if name not in BASES]
+
+
+def search_toml(parameters: Mapping[str, Parameter]) -> str:
+    """Return the table [search] of an experiment file, with a comment for each parameter that has a source.
+
+    Examples:
+        >>> from bitspike.experiments.sweep.parameter import Parameter
+        >>> from bitspike.experiments.sweep.space_files import search_toml
+        >>> print(search_toml({"train.lr": Parameter(low=1e-4, high=0.1, log=True, source="ours")}))
+        [search]
+        train.lr = { low = 0.0001, high = 0.1, log = true }  # ours
+    """
+    lines = ["[search]"]
+    for name, parameter in parameters.items():
+        comment = f"  # {parameter.source}" if parameter.source else ""
+        lines.append(f"{name} = {_inline(parameter.canonical())}{comment}")
+    return "\n".join(lines)
+
+
+def _inline(value: Any) -> str:
+    """Return a value as TOML writes it in one line; names of fields in quotes."""
+    if not isinstance(value, Mapping):
+        return json.dumps(value)
+    names = {name: json.dumps(name) if "." in name else name for name in value}
+    return f"{{ {', '.join(f'{names[name]} = {_inline(held)}' for name, held in value.items())} }}"
 
 
 @cache
