@@ -32,6 +32,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a search has found: its trials, the best of them, what its parameters matter, and pictures."""
+    from bitspike.experiments.sweep.dashboard import dashboard_command
     from bitspike.experiments.sweep.overview import overview
     from bitspike.experiments.sweep.studies import open_study
 
@@ -40,7 +41,7 @@ def show(
     opened = open_study(study, storage)
     found = overview(opened)
     drawn = [] if out is None else _draw(found, out)
-    dashboard = _dashboard(study)
+    dashboard = dashboard_command(study)
     if as_json:
         echo_json({**found.as_json(), "pictures": list(map(str, drawn)), "dashboard": dashboard})
         return
@@ -49,7 +50,8 @@ def show(
         echo(f"picture   {picture}")
     echo(f"dashboard {dashboard}")
     if found.best is not None:
-        echo(f"next      bitspike sweep best {study} > my.toml")
+        which = f" --trial {found.best.number}" if found.front else ""
+        echo(f"next      bitspike sweep best {study}{which} > my.toml")
 
 
 def _require_place(out: Path) -> None:
@@ -110,7 +112,7 @@ def _standing(found: Overview) -> str:
     """Return the numbers of trials by state, in words."""
     held = found.standing
     of_them = [f"{count} {word}" for word in ("pruned", "diverged") if (count := getattr(held, word))]
-    text = f"{held.complete} trials complete" + (f", {' and '.join(of_them)} of them" if of_them else "")
+    text = f"{held.complete} trials complete" + (f" ({', '.join(of_them)})" if of_them else "")
     text += f"; {held.failed} failed" if held.failed else ""
     return text + (f"; {held.running} not finished" if held.running else "")
 
@@ -149,8 +151,3 @@ def _front(found: Overview) -> None:
     draw(made, screen())
     if len(found.front) > MOST_SHOWN:
         echo(f"and {len(found.front) - MOST_SHOWN} more: --json has all")
-
-
-def _dashboard(study: Path) -> str:
-    """Return the command that opens the study in optuna-dashboard."""
-    return f"pip install optuna-dashboard; optuna-dashboard {study / 'journal.log'}"

@@ -64,7 +64,9 @@ def chosen_experiment(
         made = stretched(made, epochs) if scale else with_values(made, [f"train.epochs={epochs}"])
     values = as_values(made)
     values["name"] = f"{spec.name}-trial-{outcome.number}"
-    values["sources"] = {**made.sources, **_sources(found, outcome)}
+    searched = {".".join(name.split(".")[:2]) for name in found.space.parameters}
+    kept = {field: source for field, source in made.sources.items() if field not in searched}
+    values["sources"] = {**kept, **_sources(found, outcome)}
     return experiment(values, f"trial {outcome.number} of {found.name}")
 
 

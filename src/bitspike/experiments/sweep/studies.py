@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bitspike.experiments.sweep.facts import StudyFacts
+from bitspike.experiments.sweep.facts import ATTRIBUTE, StudyFacts
 
 if TYPE_CHECKING:
     import optuna
@@ -23,4 +24,12 @@ class OpenStudy:
 
 def open_study(folder: Path, storage: str | None = None) -> OpenStudy:
     """Open the study of a folder to read it; `storage` is needed only where its address needs a password."""
-    raise NotImplementedError
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    held = json.loads((folder / "study.json").read_text())
+    study = optuna.load_study(
+        study_name=held["name"], storage=JournalStorage(JournalFileBackend(str(folder / "journal.log")))
+    )
+    return OpenStudy(study, StudyFacts.from_json(study.user_attrs[ATTRIBUTE], str(folder)), folder)
