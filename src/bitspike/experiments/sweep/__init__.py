@@ -3,7 +3,7 @@
 A study is one Optuna study and one folder. Readers call `open_study(FOLDER)` of `studies.py`; it returns an
 `OpenStudy` with `study` (Optuna's), `facts` (a `StudyFacts`) and `folder`.
 
-The study's name is the experiment's name unless `--study` says otherwise. Its user attribute `bitspike` holds the facts:
+The study's name is the experiment's name unless `--study` says otherwise. Its user attribute `bitspike` has the facts:
 
 - `format` 1; `source`, the preset's name or the file's path; `experiment`, all values of the experiment before a trial
   changes them (`experiment(values, where)` reads them); `settings`, the list of `--set` key=value; `seed`
@@ -27,7 +27,9 @@ The folder: `study.json` (name, storage without its password, place, facts), `jo
 `trials/00012/` (a run's folder as `train` makes it; the test samples are not looked at, so `accuracy` in its
 summary.json is null), `trials/.00012.lock` (held by the worker of the trial).
 
-Files: `space.py` what is searched; `facts.py` what a study is, and how it stands; `objectives.py` what is optimized;
+Files: `space.py` what is searched, `parameter.py` one searched field, `space_files.py` where spaces are kept,
+`space_checks.py` what is refused when one is read; `overview.py` what a study has found, `chosen.py` a trial as an
+experiment, `stretch.py` a longer one; `facts.py` what a study is, and how it stands; `objectives.py` what is optimized;
 `samplers.py` Optuna's samplers and pruners with seeds of their own; `storage.py`, `journal.py`, `postgres.py` where a
 study is kept, and its lock; `studies.py` opening; `claims.py` who trains which trial; `heartbeat.py` signs of life;
 `training.py` one trial or several at once; `worker.py` a process that trains; `driver.py` the process above them.
