@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bitspike.config import shown
-from bitspike.experiments.comparison import differences
+from bitspike.experiments.comparison import SAME_NUMBERS, differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.schema import Experiment, as_values, experiment
 
@@ -70,7 +70,7 @@ class StudyFacts:
     def differences(self, now: StudyFacts) -> list[str]:
         """List in words how a study that is asked for now differs from this one."""
         found = [] if self.seed == now.seed else [f"seed was {self.seed}, is {now.seed}"]
-        found += [each for each in differences(self.spec(), now.spec(), free=()) if not each.startswith("seed was ")]
+        found += differences(self.spec(), now.spec(), free=("seed", *SAME_NUMBERS))
         for name in ("objectives", "sampler", "pruner"):
             before, after = (_in_words(getattr(each, name)) for each in (self, now))
             found += [] if before == after else [f"{name} was {before}, is {after}"]
