@@ -47,6 +47,7 @@ class Snapshot:
     began: float
     complete_before: int
     trouble: str  # why the storage does not answer; empty if it does
+    more_objectives: Sequence[str]  # beside accuracy
 
     def rate(self) -> float | None:
         """Return the trials a second since this driver began, of all drivers; None while none has ended."""
@@ -84,6 +85,11 @@ class Driver:
         self._began, self._looked_at, self._trouble = time.monotonic(), 0.0, ""
         self._error = ""
 
+    @property
+    def seconds(self) -> float:
+        """The time since this driver was made."""
+        return time.monotonic() - self._began
+
     def run(self) -> bool:
         """Run until all trials have ended, and return True; False if it was interrupted and can go on later."""
         if self._complete_before >= self._task.trials:
@@ -116,7 +122,8 @@ class Driver:
 
     def _wait(self, workers: Sequence[LocalWorker]) -> None:
         alive = [worker for worker in workers if not worker.done]
-        wait([each for worker in alive for each in (worker.messages, worker.process.sentinel)], timeout=0.25)
+        pipes = [worker.messages for worker in alive if not worker.messages.closed]
+        wait([*pipes, *(worker.process.sentinel for worker in alive)], timeout=0.25)
 
     def _hear(self, worker: LocalWorker) -> None:
         """Take in all that a worker has told; what it was telling when it died is lost."""
@@ -190,6 +197,7 @@ class Driver:
                 self._began,
                 self._complete_before,
                 self._trouble,
+                [each.name for each in self._joined.facts.objectives[1:]],
             )
         )
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from filelock import FileLock
 from optuna.storages import JournalStorage
-from optuna.storages.journal import BaseJournalFileLock, JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from bitspike.experiments.sweep.storage import StudyStorage
 from bitspike.files import locked
 
 
-class _Lock(BaseJournalFileLock):
+class _Lock(JournalFileOpenLock):
     """Optuna's locks are files that a killed process leaves behind, for 30 seconds; the system frees this one at once.
 
     Whoever gets it cuts off what a killed writer left of its last line: the next one would be written behind it, and
@@ -23,6 +23,7 @@ class _Lock(BaseJournalFileLock):
     """
 
     def __init__(self, journal: Path) -> None:
+        super().__init__(str(journal))
         self._journal, self._lock = journal, FileLock(journal.with_name(f".{journal.name}.lock"), thread_local=False)
 
     def acquire(self) -> bool:
