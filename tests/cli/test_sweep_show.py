@@ -54,8 +54,8 @@ def test_two_objectives_have_a_front(here, cli):
     after = out[out.index("Pareto front") :]
     for each in held["front"]:
         accuracy, spikes = each["values"]
-        assert f"{100 * accuracy:.6g}" in after
-        assert f"{spikes:.6g}" in after
+        assert f"{100 * accuracy:.2f}" in after
+        assert f"{spikes:,.1f}" in after
     assert f"bitspike sweep best two --trial {held['best']['number']} > my.toml" in out
     status, _, err = cli("sweep", "best", "two")
     assert status == 1

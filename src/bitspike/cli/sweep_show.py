@@ -9,7 +9,7 @@ import typer
 
 from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.options import AsJson
-from bitspike.cli.sweep_options import Storage, Study
+from bitspike.cli.sweep_options import Storage, Study, require_optuna
 from bitspike.terminal import draw, screen, table
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a search has found: its trials, the best of them, what its parameters matter, and pictures."""
+    require_optuna()
     from bitspike.experiments.sweep.dashboard import dashboard_command
     from bitspike.experiments.sweep.overview import overview
     from bitspike.experiments.sweep.studies import open_study
@@ -143,11 +144,11 @@ def _front(found: Overview) -> None:
     """Print the trials that no other one beats in both objectives."""
     from bitspike.experiments.sweep.overview import SHOWN
 
-    labels = [SHOWN[objective["name"]] for objective in found.objectives]
-    made = table("Pareto front", words=["trial"], numbers=[label for label, _ in labels])
-    for each in found.front[:MOST_SHOWN]:
-        figures = [f"{factor * value:,.6g}" for (_, factor), value in zip(labels, each.values or (), strict=False)]
-        made.add_row(str(each.number), *figures)
+    shown = [SHOWN[objective["name"]] for objective in found.objectives]
+    made = table("Pareto front", words=["trial"], numbers=[each.label for each in shown])
+    for outcome in found.front[:MOST_SHOWN]:
+        pairs = zip(shown, outcome.values or (), strict=False)
+        made.add_row(str(outcome.number), *(each.number(value) for each, value in pairs))
     draw(made, screen())
     if len(found.front) > MOST_SHOWN:
         echo(f"and {len(found.front) - MOST_SHOWN} more: --json has all")

@@ -18,12 +18,30 @@ if TYPE_CHECKING:
 
     from bitspike.experiments.sweep.studies import OpenStudy
 
-# objectives in words, and the factor by which they are shown
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How an objective is shown to people: its label, the factor of its values, and their format."""
+
+    label: str
+    factor: float
+    format: str
+
+    def number(self, value: float) -> str:
+        """Return a value as a table shows it."""
+        return format(self.factor * value, self.format)
+
+    def words(self, value: float) -> str:
+        """Return a value with what it is: "validation accuracy 87.92 %", "1,234.5 spikes a sample"."""
+        what, _, unit = self.label.partition(", ")
+        return f"{what} {self.number(value)} {unit}" if unit else f"{self.number(value)} {what}"
+
+
 SHOWN = {
-    "accuracy": ("validation accuracy, %", 100.0),
-    "spikes": ("spikes a sample", 1.0),
-    "dead": ("silent neurons, %", 100.0),
-    "bits": ("bits of weights", 1.0),
+    "accuracy": Shown("validation accuracy, %", 100.0, ".2f"),
+    "spikes": Shown("spikes a sample", 1.0, ",.1f"),
+    "dead": Shown("silent neurons, %", 100.0, ".2f"),
+    "bits": Shown("bits of weights", 1.0, ",.0f"),
 }
 FEWEST = 20  # trials from which importances are computed
 METHOD = "PED-ANOVA"
@@ -71,7 +89,7 @@ class Overview:
             "importances_by": METHOD if self.trials.importances else None,
             "space": self.space.canonical(),
             "history": [
-                {"number": number, "best": best / SHOWN["accuracy"][1]}
+                {"number": number, "best": best / SHOWN["accuracy"].factor}
                 for number, best in zip(self.trials.numbers, self.trials.best_so_far(), strict=True)
                 if not math.isnan(best)
             ],
@@ -93,8 +111,8 @@ def overview(opened: OpenStudy) -> Overview:
         pruned=[each.state == "pruned" for each in with_value],
         objectives=[
             SearchObjective(
-                SHOWN[objective.name][0],
-                [SHOWN[objective.name][1] * each.values[index] for each in with_value if each.values],
+                SHOWN[objective.name].label,
+                [SHOWN[objective.name].factor * each.values[index] for each in with_value if each.values],
                 objective.direction == "maximize",
             )
             for index, objective in enumerate(facts.objectives)
