@@ -115,6 +115,16 @@ def test_names_with_quotes_and_without_are_the_same(tmp_path):
     assert space_of(in_file(tmp_path, "[search.net]\nbeta = { low = 0.1, high = 0.9 }")).canonical() == plain
 
 
+def test_the_example_of_the_reference_is_a_space(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "search.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n[search]\n")[2].partition("```")[0]
+    net = NET.replace("theta = 2.0", "theta = [{ start = 2.0, stop = 3.0, rate = 0.1 }, 1.0]")
+    space = space_of(in_file(tmp_path, example, net))
+    assert len(space.parameters) == 10
+    spec = read_experiment(Path(space.source))
+    assert all(experiment_of(space, spec, drawn) for drawn in draws(space, 10))
+
+
 def test_kinds_of_parameters_and_what_they_set(tmp_path):
     space = space_of(
         in_file(

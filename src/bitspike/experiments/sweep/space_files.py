@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from bitspike.config import known_keys, shown
+from bitspike.config import known_keys, shown, validated
 from bitspike.data.toml import read_toml
 from bitspike.experiments.recipes import BASES
 from bitspike.experiments.schema import Experiment
@@ -49,6 +49,11 @@ def preset_tables(name: str) -> dict[str, Any]:
     for part in held["presets"][name]:
         tables |= dict(flat(held["parts"][part], "", part))
     return tables
+
+
+def preset_parameters(name: str) -> dict[str, Parameter]:
+    """Return the parameters of a preset's space."""
+    return {key: validated(Parameter, table, f"{name}: {key}") for key, table in preset_tables(name).items()}
 
 
 def searchable() -> list[str]:
