@@ -140,7 +140,14 @@ def run(
     )
     with show_sweep() as display, catching_interrupts() as interrupted:
         display.say(_greeting(facts, task.name, joined.storage.shown, out))
-        driver = Driver(joined, task, show=display.show, say=display.say, interrupted=lambda: bool(interrupted))
+        driver = Driver(
+            joined,
+            task,
+            _devices(device, found),
+            show=display.show,
+            say=display.say,
+            interrupted=lambda: bool(interrupted),
+        )
         finished = driver.run()
     if not finished:
         say(f"bitspike: interrupted; all is in {out}, the same command goes on")
@@ -175,6 +182,15 @@ def _threads(workers: int) -> int | None:
     if workers == 1 or "OMP_NUM_THREADS" in os.environ:
         return None
     return max(1, len(os.sched_getaffinity(0)) // workers if hasattr(os, "sched_getaffinity") else 1)
+
+
+def _devices(asked: str, found: str) -> list[str]:
+    """Return the devices that workers take in turn: all GPUs, unless one of them was asked for."""
+    if not found.startswith("cuda") or ":" in asked:
+        return [found]
+    import torch
+
+    return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
 
 
 def _greeting(facts: StudyFacts, name: str, storage: str, out: Path) -> str:

@@ -26,7 +26,7 @@ MOST_LINES = 8  # trials of one worker that are listed
 
 
 class SweepDisplay:
-    """Shows how a sweep stands; `live` is None without a terminal."""
+    """Shows how a sweep stands; `live` is the table, None without a terminal."""
 
     def __init__(self, console: Console, live: Live | None) -> None:
         self._console, self._live = console, live
@@ -38,7 +38,7 @@ class SweepDisplay:
         self._console.print(printable(message), highlight=False, soft_wrap=True)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw the table again, and print a line for each trial that has ended since."""
+        """Draw the table again, and print a line for a new best trial; without a table, for each that has ended."""
         ended = [trial for trial in snapshot.trials if trial.state.name in ("COMPLETE", "PRUNED")]
         if self._known is None:  # those of earlier commands
             self._known = {trial.number for trial in ended} if snapshot.complete_before else set()
@@ -46,9 +46,11 @@ class SweepDisplay:
             (trial for trial in ended if trial.number not in self._known),
             key=lambda trial: (trial.datetime_complete is None, trial.datetime_complete, trial.number),
         )
+        best = best_of(list(snapshot.trials))
         for trial in new:
             self._known.add(trial.number)
-            self.say(_trial_line(trial, snapshot))
+            if self._live is None or (best is not None and trial.number == best.number):  # the table shows the rest
+                self.say(_trial_line(trial, snapshot))
         if self._live is not None and (new or time.monotonic() - self._drawn_at >= REFRESH):
             self._live.update(_table(snapshot), refresh=True)
             self._drawn_at = time.monotonic()

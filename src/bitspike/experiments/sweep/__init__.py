@@ -11,6 +11,8 @@ The study's name is the experiment's name unless `--study` says otherwise. Its u
   `bits` where a second one was asked for; the order of Optuna's values
 - `space`, what `Space.canonical()` returns; `sampler`, `pruner` (or "none"); `versions`; `created`
 
+Its user attribute `samples` holds the digests of the data that its first trial was trained on.
+
 A trial's number is its place in the study for ever: a trial whose worker died keeps number, settings and folder.
 Its state is Optuna's: RUNNING (also while nobody works on it), COMPLETE, PRUNED, or FAIL. Failed trials do not count;
 another one takes their place. Its user attributes:
@@ -31,6 +33,7 @@ Files: `space.py` what is searched, `parameter.py` one searched field, `space_fi
 `space_checks.py` what is refused when one is read; `overview.py` what a study has found, `chosen.py` a trial as an
 experiment, `stretch.py` a longer one; `facts.py` what a study is, and how it stands; `objectives.py` what is optimized;
 `samplers.py` Optuna's samplers and pruners with seeds of their own; `storage.py`, `journal.py`, `postgres.py` where a
-study is kept, and its lock; `studies.py` opening; `claims.py` who trains which trial; `heartbeat.py` signs of life;
-`training.py` one trial or several at once; `worker.py` a process that trains; `driver.py` the process above them.
+study is kept, and its lock; `studies.py` opening; `claims.py` who trains which trial, `own_trials.py` what a worker
+tells of its own; `heartbeat.py` signs of life; `training.py` one trial or several at once; `worker.py` a process that
+trains; `driver.py` the process above them.
 """

@@ -1,8 +1,8 @@
 """Who trains which trial: a slot is taken before it is trained, and a trial whose worker died is taken over.
 
 A trial of the study is a slot, from the moment that Optuna creates it. All processes count and create trials only
-within one lock (`StudyStorage.exclusive`), so that there are never more than the number asked for. Optuna numbers trials
-one after another; should a server lose the lock in a restart, the trial that came too late sees that by its number.
+within one lock (`StudyStorage.exclusive`), so that there are never more than the number asked for. Optuna numbers
+trials one after another; should a server lose the lock in a restart, a trial that came too late sees it by its number.
 
 A worker holds a lock on its trial from its claim until the result is told. A process that is killed lets go of it, at
 any moment: whoever can take the lock of a trial that runs has found a dead one, and goes on with it. For a trial whose
@@ -19,34 +19,19 @@ import socket
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import optuna
 from filelock import FileLock, Timeout
 from optuna.trial import FrozenTrial, TrialState
 
+from bitspike.experiments.sweep.own_trials import Claim, OwnTrials
 from bitspike.experiments.sweep.space import Space
 from bitspike.experiments.sweep.studies import JoinedStudy
 from bitspike.train.seeds import mixed
 
 MOST_DEATHS = 5  # of workers of one trial, one after another, without a new checkpoint
-
-
-@dataclass(slots=True, eq=False)
-class Claim:
-    """A trial that this process trains; `lock` is held until it has ended."""
-
-    number: int
-    trial_id: int
-    settings: Mapping[str, Any]
-    folder: Path
-    attempts: int
-    lock: FileLock
-    pruned: Mapping[str, Any] | None = None  # the result that a dead worker had already decided on
 
 
 class FailedTwiceError(ValueError):
@@ -62,14 +47,12 @@ class Claims:
         space: Space,
         target: int,
         *,
+        own: OwnTrials,
         known_failures: Collection[int] = (),
-        waiting: Callable[[str], object] = lambda why: None,
     ) -> None:
-        self._joined, self._space, self._target = joined, space, target
+        self._joined, self._space, self._target, self._own = joined, space, target, own
         self._study, self._storage = joined.study, joined.storage
-        self._known_failures, self._waiting = frozenset(known_failures), waiting
-        self._owner = uuid4().hex
-        self._mine: dict[int, Claim] = {}
+        self._known_failures = frozenset(known_failures)
         self._stale_since: dict[int, float] = {}
 
     # Taking
@@ -79,7 +62,7 @@ class Claims:
 
         With several `workers` none takes more than its share of what is left.
         """
-        return self._patiently(lambda: self._take(most, workers))
+        return self._own.patiently(lambda: self._take(most, workers))
 
     def _take(self, most: int, workers: int) -> list[Claim] | None:
         taken: list[Claim] = []
@@ -99,15 +82,17 @@ class Claims:
                     taken.append(claim)
         except BaseException:  # the server may be gone: whoever asks next takes these over
             for claim in taken:
-                self._let_go(claim)
+                self._own.let_go(claim)
             raise
         return taken
 
     def _take_over(self, trials: Sequence[FrozenTrial], most: int, taken: list[Claim]) -> None:
         """Take over trials whose workers are dead; one that keeps killing its workers fails."""
-        running = [t for t in trials if t.state == TrialState.RUNNING and t._trial_id not in self._mine]
+        running = [t for t in trials if t.state == TrialState.RUNNING and t._trial_id not in self._own.held]
         stale = self._stale([trial for trial in running if not self._is_here(trial)])
         for trial in running:
+            if _before(trial.number, trials) >= self._target:
+                return  # one too many
             if len(taken) == most:
                 return
             if self._is_here(trial) or trial._trial_id in stale:
@@ -150,11 +135,12 @@ class Claims:
         died = before.get("owner") is not None
         stuck = before.get("stuck", 0) + 1 if died and before.get("progress") == progress else 0
         if stuck >= MOST_DEATHS:
-            lock.release()
-            self._tell_failure(
-                trial.number,
-                f"its worker died {stuck} times in a row before it came any further; is there enough memory?",
-            )
+            error = f"its worker died {stuck} times in a row before it came any further; is there enough memory?"
+            try:
+                self._storage.optuna.set_trial_user_attr(trial._trial_id, "error", error)
+                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+            finally:
+                lock.release()
             return None
         return self._claimed(lambda: optuna.Trial(self._study, trial._trial_id), lock, before.get("attempts", 0), stuck)
 
@@ -163,9 +149,7 @@ class Claims:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # heartbeats are given, though not by Optuna's own loop
             trial = self._study.ask()
-        trials = self._study.get_trials(deepcopy=False)
-        before = sum(each.state != TrialState.FAIL for each in trials if each.number < trial.number)
-        if before >= self._target:
+        if _before(trial.number, self._study.get_trials(deepcopy=False)) >= self._target:
             trial.set_user_attr("surplus", True)
             self._study.tell(trial, state=TrialState.FAIL)
             return None
@@ -197,7 +181,7 @@ class Claims:
         trial.set_user_attr(
             "claim",
             {
-                "owner": self._owner,
+                "owner": self._own.owner,
                 "place": self._joined.place,
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
@@ -208,94 +192,11 @@ class Claims:
         )
         pruned = held.get("result") if held.get("result", {}).get("ended") == "pruned" else None
         claim = Claim(trial.number, trial._trial_id, settings, folder, attempts + 1, lock, pruned)
-        self._mine[trial._trial_id] = claim
+        self._own.held[trial._trial_id] = claim
         return claim
 
     def _folder(self, number: int) -> Path:
         return self._joined.folder / "trials" / f"{number:05d}"
-
-    # Ending
-
-    def finish(self, claim: Claim, result: Mapping[str, Any], values: Sequence[float] | None) -> None:
-        """Tell the result of a trial: its values, or None if it was pruned."""
-        state = TrialState.PRUNED if values is None else TrialState.COMPLETE
-
-        def tell() -> None:
-            if self._is_mine(claim):
-                self._set(claim, "result", result)
-                self._tell(claim.number, state, values)
-
-        self._patiently(tell)
-        self._let_go(claim)
-
-    def note_pruned(self, claim: Claim, result: Mapping[str, Any]) -> None:
-        """Write down that a trial is pruned, before its training ends: one that is killed now must not be trained on."""
-        self._patiently(lambda: self._set(claim, "result", result) if self._is_mine(claim) else None)
-
-    def fail(self, claim: Claim, error: str) -> None:
-        """Tell that a trial cannot be trained; another one will take its place."""
-        self._patiently(lambda: self._tell_failure(claim.number, error) if self._is_mine(claim) else None)
-        self._let_go(claim)
-
-    def release(self, claim: Claim) -> None:
-        """Let a trial go that was interrupted, for whoever asks next."""
-
-        def write() -> None:
-            trial = self._storage.optuna.get_trial(claim.trial_id)
-            if not trial.state.is_finished() and self._is_mine(claim):
-                self._set(claim, "claim", {**trial.user_attrs["claim"], "owner": None})
-
-        self._patiently(write)
-        self._let_go(claim)
-
-    def report(self, claim: Claim, epoch: int, accuracy: float) -> bool:
-        """Report the accuracy of an epoch; return whether the trial is to be pruned."""
-
-        def tell() -> bool:
-            trial = self._storage.optuna.get_trial(claim.trial_id)
-            if trial.state.is_finished():
-                return True
-            if epoch not in trial.intermediate_values:
-                self._storage.optuna.set_trial_intermediate_value(claim.trial_id, epoch, accuracy)
-                trial = self._storage.optuna.get_trial(claim.trial_id)
-            return self._study.pruner.prune(self._study, trial)
-
-        return self._patiently(tell)
-
-    def beat(self) -> None:
-        """Give a sign of life for all trials of this worker."""
-        for trial_id in list(self._mine):
-            self._storage.beat(trial_id)
-
-    def _is_mine(self, claim: Claim) -> bool:
-        """Return whether nobody else has taken the trial over, or ended it."""
-        trial = self._storage.optuna.get_trial(claim.trial_id)
-        return not trial.state.is_finished() and trial.user_attrs["claim"]["owner"] == self._owner
-
-    def _set(self, claim: Claim, key: str, value: Any) -> None:
-        try:
-            self._storage.optuna.set_trial_user_attr(claim.trial_id, key, value)
-        except optuna.exceptions.UpdateFinishedTrialError:
-            pass  # another worker was faster, with the same result
-
-    def _tell(self, number: int, state: TrialState, values: Sequence[float] | None) -> None:
-        try:
-            self._study.tell(number, None if values is None else list(values), state, skip_if_finished=True)
-        except optuna.exceptions.UpdateFinishedTrialError:
-            pass
-
-    def _tell_failure(self, number: int, error: str) -> None:
-        trial = self._study.get_trials(deepcopy=False)[number]
-        if not trial.state.is_finished():
-            self._storage.optuna.set_trial_user_attr(trial._trial_id, "error", error)
-            self._tell(number, TrialState.FAIL, None)
-
-    def _let_go(self, claim: Claim) -> None:
-        self._mine.pop(claim.trial_id, None)
-        claim.lock.release()
-
-    def _patiently(self, call: Callable[[], Any]) -> Any:
-        return self._storage.patiently(call, waiting=self._waiting)
 
     def _require_no_failure_twice(self, trials: Sequence[FrozenTrial]) -> None:
         """Raise if two trials of this sweep failed in the same way."""
@@ -309,6 +210,11 @@ class Claims:
         for number, error in errors.items():
             if kinds[_without_numbers(error)] > 1:
                 raise FailedTwiceError(f"two trials failed in the same way, such as trial {number}: {error}")
+
+
+def _before(number: int, trials: Sequence[FrozenTrial]) -> int:
+    """Return how many slots are taken by trials before this one."""
+    return sum(trial.state != TrialState.FAIL for trial in trials if trial.number < number)
 
 
 def _without_numbers(text: str) -> str:

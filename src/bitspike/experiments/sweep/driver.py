@@ -61,21 +61,22 @@ class Snapshot:
 
 
 class Driver:
-    """Runs workers until the study has `task.trials` trials that ended."""
+    """Runs workers until the study has `task.trials` trials that ended; workers take the `devices` in turn."""
 
     def __init__(
         self,
         joined: JoinedStudy,
         task: Work,
+        devices: Sequence[str],
         *,
         show: Callable[[Snapshot], object],
         say: Callable[[str], object],
         interrupted: Callable[[], bool],
     ) -> None:
-        self._joined, self._task = joined, task
+        self._joined, self._task, self._devices = joined, task, devices
         self._show, self._say, self._interrupted = show, say, interrupted
         # A forked worker has all libraries at once; but CUDA does not outlive a fork.
-        self._context = multiprocessing.get_context("forkserver" if task.device == "cpu" else "spawn")
+        self._context: Any = multiprocessing.get_context("forkserver" if task.device == "cpu" else "spawn")
         if task.device == "cpu":
             self._context.set_forkserver_preload(["bitspike.experiments.sweep.worker"])
         self._trials: Sequence[FrozenTrial] = joined.study.get_trials(deepcopy=False)
@@ -95,7 +96,7 @@ class Driver:
         if self._complete_before >= self._task.trials:
             return True
         count = min(self._task.workers, self._task.trials - self._complete_before)
-        workers = [self._start() for _ in range(count)]
+        workers = [self._start(i) for i in range(count)]
         try:
             while not all(worker.done for worker in workers):
                 self._wait(workers)
@@ -113,9 +114,10 @@ class Driver:
         self._look(workers)
         return True
 
-    def _start(self) -> LocalWorker:
+    def _start(self, number: int) -> LocalWorker:
         ours, theirs = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=work, args=(self._task, theirs), name="worker", daemon=True)
+        task = replace(self._task, device=self._devices[number % len(self._devices)])
+        process = self._context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
         process.start()
         theirs.close()
         return LocalWorker(process, ours)
@@ -137,7 +139,7 @@ class Driver:
     def _note(self, worker: LocalWorker, kind: str, told: Mapping[str, Any]) -> None:
         number = told.get("trial")
         if kind == "begins":
-            worker.deaths, worker.doing = 0, "trains"
+            worker.deaths, worker.doing = 0, "takes a trial"
             worker.trials[told["trial"]] = "begins"
             if told["attempt"] > 1:
                 self._say(f"trial {number}: its worker had died; it goes on from its checkpoint")
@@ -173,7 +175,7 @@ class Driver:
                 raise SweepError(f"a worker was killed {MOST_DEATHS} times before it took a trial (signal {-code})")
             else:
                 self._say(f"a worker was killed (signal {-code}); another takes its place")
-                workers[i] = self._start()
+                workers[i] = self._start(i)
                 workers[i].deaths = worker.deaths + 1
 
     def _look(self, workers: Sequence[LocalWorker]) -> None:

@@ -39,7 +39,10 @@ class Postgres(StudyStorage):
         given = {
             "connect_timeout": ANSWER,
             # a network or a server that is gone is noticed, here and there
-            **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000},
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 30_000,
             "options": "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 "
             "-c lock_timeout=60s -c statement_timeout=120s",
             "application_name": "bitspike sweep",

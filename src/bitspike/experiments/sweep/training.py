@@ -7,31 +7,44 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bitspike.data.catalog import drawn_from_seed
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.kept_data import KeptData
 from bitspike.experiments.runs import RequestedRun, Summary, train_group
 from bitspike.experiments.schema import Experiment, as_values, with_values
-from bitspike.experiments.sweep.claims import Claim, Claims
 from bitspike.experiments.sweep.facts import StudyFacts
 from bitspike.experiments.sweep.objectives import figures, values_of
+from bitspike.experiments.sweep.own_trials import Claim, OwnTrials
 from bitspike.experiments.sweep.space import setting_lines
+from bitspike.experiments.sweep.studies import JoinedStudy
 from bitspike.train.progress import Listener
 from bitspike.train.run_folder import Row, RunFolder
 from bitspike.train.world import World
 
 Tell = Callable[[str, Mapping[str, Any]], object]
+SAMPLES = "samples"  # the study's user attribute with the digests of its data
+
+
+class OtherSamplesError(RuntimeError):
+    """The data of a worker is not the data of the study."""
 
 
 @dataclass(slots=True, eq=False)
 class TrialTrainer:
     """Trains claimed trials with data that is opened once; tells what happens to `tell`."""
 
-    facts: StudyFacts
-    claims: Claims
+    joined: JoinedStudy
+    own: OwnTrials
     options: RunOptions
     tell: Tell
     stopped: Callable[[], bool]
     kept: KeptData = field(default_factory=KeptData)
+    known_samples: bool = False
+
+    @property
+    def facts(self) -> StudyFacts:
+        """The facts of the study."""
+        return self.joined.facts
 
     def train(self, claimed: Sequence[Claim]) -> None:
         """Train the trials; those of equal shapes at once. Each of them ends, or is let go when the worker stops."""
@@ -47,7 +60,7 @@ class TrialTrainer:
         for group in groups.values():
             if self.stopped():
                 for claim in group:
-                    self.claims.release(claim)
+                    self.own.release(claim)
             else:
                 self._train_group(group)
 
@@ -61,6 +74,7 @@ class TrialTrainer:
         requested = [RequestedRun(run.spec, RunFolder(run.claim.folder), run.listener()) for run in runs]
         options = replace(self.options, resume=True, test=False)
         try:
+            self._require_same_samples(runs[0].spec)
             done = train_group(requested, options, World(), together=len(group) > 1, kept=self.kept)
         except ValueError as error:
             if len(group) == 1:
@@ -72,11 +86,35 @@ class TrialTrainer:
         for run, summary in zip(runs, done, strict=True):
             self._end(run, summary)
 
+    def _require_same_samples(self, spec: Experiment) -> None:
+        """Raise if the data here is not that of the study's first trial: results of two data sets mean nothing."""
+        if (
+            self.known_samples
+            or drawn_from_seed(spec.data.name)
+            or any(key.startswith("data.") for key in self.facts.space)
+        ):
+            return
+        study, found = self.joined.study, dict(self.kept.digests(spec, self.options))
+
+        def first() -> dict[str, str]:
+            with self.joined.storage.exclusive(study.study_name):
+                if SAMPLES not in study.user_attrs:
+                    study.set_user_attr(SAMPLES, found)
+                held: dict[str, str] = study.user_attrs[SAMPLES]
+                return held
+
+        if self.own.patiently(first) != found:
+            raise OtherSamplesError(
+                f"{spec.name}: the samples here are not those of the study's first trial (values, labels or order); "
+                "put the same data here, or choose another --out (and --study, on a server)"
+            )
+        self.known_samples = True
+
     def _end(self, run: _Run, summary: Summary | None) -> None:
         if run.pruned is not None:
             self._finish(run.claim, run.pruned, None)
         elif summary is None:
-            self.claims.release(run.claim)
+            self.own.release(run.claim)
         else:
             dataset = self.kept.dataset(run.spec, self.options)
             found = figures(run.spec, dataset, RunFolder(run.claim.folder), summary)
@@ -89,12 +127,12 @@ class TrialTrainer:
             self._finish(run.claim, result, values_of(found, self.facts.objectives))
 
     def _finish(self, claim: Claim, result: Mapping[str, Any], values: Sequence[float] | None) -> None:
-        self.claims.finish(claim, result, values)
+        self.own.finish(claim, result, values)
         self.tell("ends", {"trial": claim.number, **result})
 
     def _fail(self, claim: Claim, error: ValueError) -> None:
         line = " ".join(str(error).split())
-        self.claims.fail(claim, line)
+        self.own.fail(claim, line)
         self.tell("fails", {"trial": claim.number, "error": line})
 
 
@@ -118,7 +156,7 @@ class _Run:
         self.above.tell("epoch", told)
         if self.above.facts.pruner == "none" or epoch == self.spec.train.epochs:
             return
-        if self.above.claims.report(self.claim, epoch, accuracy):
+        if self.above.own.report(self.claim, epoch, accuracy):
             self.pruned = {
                 "ended": "pruned",
                 "diverged": False,
@@ -127,7 +165,7 @@ class _Run:
                 "device": str(self.above.options.device),
                 "host": socket.gethostname(),
             }
-            self.above.claims.note_pruned(self.claim, self.pruned)
+            self.above.own.note_pruned(self.claim, self.pruned)
 
 
 def _shapes(spec: Experiment) -> str:

@@ -20,9 +20,11 @@ from bitspike.experiments.assembly import RunOptions, pick_device
 from bitspike.experiments.sweep.claims import Claims
 from bitspike.experiments.sweep.facts import StudyFacts
 from bitspike.experiments.sweep.heartbeat import beating
+from bitspike.experiments.sweep.own_trials import OwnTrials
 from bitspike.experiments.sweep.space import Space
 from bitspike.experiments.sweep.studies import join_study
 from bitspike.experiments.sweep.training import TrialTrainer
+from bitspike.ops.buffers import keep_freed_memory
 
 LOOK = 0.5  # seconds between two looks for a trial whose worker died, when all are taken
 
@@ -72,30 +74,35 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: thre
         torch.set_num_threads(task.threads)
     facts = StudyFacts.from_json(task.facts, "the sweep")
     joined = join_study(task.folder, task.name, facts, task.address, task.heartbeat)
-    claims = Claims(
-        joined,
-        Space.from_canonical(facts.space, facts.source),
-        task.trials,
-        known_failures=task.known_failures,
-        waiting=lambda why: tell("waits", {"why": why}),
-    )
+    own = OwnTrials(joined, waiting=lambda why: tell("waits", {"why": why}))
+    space = Space.from_canonical(facts.space, facts.source)
+    claims = Claims(joined, space, task.trials, own=own, known_failures=task.known_failures)
+
+    def reads(stage: str, steps: int) -> Callable[[], None]:
+        tell("reads", {"stage": stage})
+        return lambda: None
+
     options = RunOptions(
         device=pick_device(task.device),
         graph="off" if task.graph == "off" else "auto",
         command=task.command,
-        progress=lambda stage, steps: tell("reads", {"stage": stage}) or (lambda: None),
+        progress=reads,
     )
-    trainer = TrialTrainer(facts, claims, options, tell, stop.is_set)
-    with beating(claims.beat, joined.storage.heartbeat):
-        while not stop.is_set():
-            claimed = claims.take(task.together, task.workers)
-            if claimed is None:
-                return
-            if claimed:
-                trainer.train(claimed)
-            else:
-                tell("idles", {})
-                stop.wait(LOOK)
+    trainer = TrialTrainer(joined, own, options, tell, stop.is_set)
+    keep_freed_memory()
+    try:
+        with beating(own.beat, joined.storage.heartbeat):
+            while not stop.is_set():
+                claimed = claims.take(task.together, task.workers)
+                if claimed is None:
+                    return
+                if claimed:
+                    trainer.train(claimed)
+                else:
+                    tell("idles", {})
+                    stop.wait(LOOK)
+    finally:
+        own.release_all()
 
 
 def _end_with_parent() -> None:
