@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bitspike.analysis.search_data import SearchAxis, SearchObjective, SearchTrials
 from bitspike.analysis.search_figures import draw_search, draw_slices, front, history, importances, slices
@@ -46,12 +48,26 @@ def test_pruned_trials_are_neither_best_nor_on_the_front():
     assert trials.best_so_far()[-1] == values[trials.ranked()[0]] == expected
 
 
-def test_the_front_holds_what_nothing_beats():
+def beats(one, other, objectives):
+    """The definition: better in one objective, and worse in none."""
+    pairs = [(held, held.values[one], held.values[other]) for held in objectives]
+    return any(held.better(a, b) for held, a, b in pairs) and not any(held.better(b, a) for held, a, b in pairs)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), min_size=1, max_size=12),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_front_holds_what_nothing_beats(points, first, second):
     objectives = [
-        SearchObjective("accuracy", [1.0, 2.0, 2.0, 0.5]),
-        SearchObjective("spikes", [1.0, 5.0, 6.0, 2.0], False),
+        SearchObjective("accuracy", [float(a) for a, _, _ in points], first),
+        SearchObjective("spikes", [float(b) for _, b, _ in points], second),
     ]
-    assert SearchTrials("a", [0, 1, 2, 3], [False] * 4, objectives, []).front() == [0, 1]
+    pruned = [held for _, _, held in points]
+    rows = [row for row, held in enumerate(pruned) if not held]
+    expected = [row for row in rows if not any(beats(other, row, objectives) for other in rows)]
+    assert SearchTrials("a", list(range(len(points))), pruned, objectives, []).front() == expected
 
 
 def test_all_pictures_are_drawn(tmp_path):
