@@ -98,7 +98,7 @@ def _show(found: Overview, study: Path, folder: Path) -> None:
     echo(f"{most}: trial {best.number}, {words}{epochs} ({folder / best.folder})")
     since = sum(not pruned for pruned in found.trials.pruned[found.trials.numbers.index(best.number) + 1 :])
     if since:
-        echo(f"no better one among the {since} complete trials after it")
+        echo(f"trials after it that were not pruned, and none of them better: {since}")
     _parameters(found)
     echo(
         f"importance: {METHOD}, of being among the best tenth" if found.trials.importances else found.why_no_importances

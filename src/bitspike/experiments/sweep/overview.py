@@ -83,7 +83,7 @@ class Overview:
             "source": self.source,
             **asdict(self.standing),
             "objectives": [dict(each) for each in self.objectives],
-            "best": None if self.best is None else asdict(self.best),
+            "best": None if self.best is None else {**asdict(self.best), "value": (self.best.values or (None,))[0]},
             "front": [asdict(each) for each in self.front],
             "importances": dict(self.trials.importances),
             "importances_by": METHOD if self.trials.importances else None,
@@ -171,7 +171,7 @@ def _importances(study: optuna.Study, outcomes: Sequence[Outcome]) -> tuple[dict
 
     complete = [each for each in outcomes if each.state == "complete" and each.values is not None]
     if len(complete) < FEWEST:
-        return {}, f"importances need {FEWEST} complete trials, and there are {len(complete)}"
+        return {}, f"importances need {FEWEST} trials that were trained to their end, but there are {len(complete)}"
     if len({each.values[0] for each in complete if each.values}) < 2:
         return {}, "all trials have the same value, so that no parameter matters"
     sign = -1 if study.directions[0] == optuna.study.StudyDirection.MAXIMIZE else 1
