@@ -83,11 +83,6 @@ def test_all_pictures_are_drawn(tmp_path):
     assert draw_slices(search(), tmp_path / "one.png").read_bytes().startswith(PNG)
 
 
-def test_one_objective_has_no_front(tmp_path):
-    names = [file.stem for file in draw_search(search(second=False), tmp_path)]
-    assert "front" not in names
-
-
 def test_trials_at_chance_do_not_flatten_the_picture():
     axes = history(search(80)).axes[0]
     assert axes.get_ylim()[0] > 80

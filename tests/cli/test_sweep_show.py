@@ -71,15 +71,6 @@ def test_a_study_without_an_end(here, cli):
     assert json.loads(cli("sweep", "show", "none", "--json", "--out", "pictures")[1])["best"] is None
 
 
-def test_pictures_in_a_folder_or_a_file(here, cli, tmp_path):
-    _, out, _ = cli("sweep", "show", "one", "--out", tmp_path / "pictures")
-    drawn = sorted(file.name for file in (tmp_path / "pictures").iterdir())
-    assert drawn == ["history.png", "importances.png", "parallel.png", "slices.png"]
-    assert all(f"picture   {tmp_path / 'pictures' / name}" in out for name in drawn)
-    cli("sweep", "show", "two", "--out", tmp_path / "slices.png")
-    assert (tmp_path / "slices.png").is_file()
-
-
 def test_wrong_place_for_pictures(here, cli, tmp_path):
     status, _, err = cli("sweep", "show", "one", "--out", "slices.jpg")
     assert status == 1
@@ -136,14 +127,19 @@ def test_a_preset_with_its_space_can_be_edited(here, cli, tmp_path):
     assert cli("preset", "show", "base/images", "--search")[0] == 1
 
 
-def test_what_best_writes_trains(workplace, cli):
+def test_pictures_and_a_training_of_what_was_found(workplace, cli):
     toml = write_experiment(workplace)
-    toml.write_text(
-        toml.read_text() + "\n[search]\nnet.beta = { low = 0.5, high = 0.9 }\ntrain.lr = { low = 1e-4, high = 3e-2 }\n"
-    )
-    study_folder(workplace / "study", source=str(toml), trials=2)
+    search = "net.beta = { low = 0.5, high = 0.9 }\ntrain.lr = { low = 1e-4, high = 3e-2 }"
+    toml.write_text(f"{toml.read_text()}\n[search]\n{search}\n")
+    study_folder(workplace / "study", source=str(toml), trials=23)
+    _, out, _ = cli("sweep", "show", "study", "--out", "pictures")
+    drawn = sorted(file.name for file in (workplace / "pictures").iterdir())
+    assert drawn == ["history.png", "importances.png", "parallel.png", "slices.png"]
+    assert all(f"picture   pictures/{name}" in out for name in drawn)
+    held = json.loads(cli("sweep", "show", "study", "--json", "--out", "one.png")[1])
+    assert held["pictures"] == ["one.png"]
+    assert (workplace / "one.png").is_file()
     (workplace / "my.toml").write_text(cli("sweep", "best", "study")[1])
-    status, out, err = cli("train", "my.toml", "--out", "run", "--json")
+    status, out, err = cli("train", "my.toml", "--out", "run", "--epochs", "1", "--json")
     assert status == 0, err
-    held = json.loads(cli("sweep", "show", "study", "--json")[1])
     assert json.loads(out)["seed"] == held["best"]["number"]

@@ -18,6 +18,7 @@ class SearchAxis:
     low: float = 0.0
     high: float = 1.0
     log: bool = False
+    whole: bool = False
     choices: Sequence[str] = ()
 
     def place(self, value: Value) -> float | None:

@@ -74,6 +74,8 @@ def slices(trials: SearchTrials) -> Any:
 
 def _slice(axes: Axes, axis: SearchAxis, trials: SearchTrials) -> None:
     """Draw the trials that drew the parameter; choices are spread a little, so that points do not hide each other."""
+    from matplotlib.ticker import MaxNLocator
+
     places: dict[int, float] = {}
     for row, value in enumerate(axis.values):
         if value is not None and axis.choices:
@@ -91,6 +93,8 @@ def _slice(axes: Axes, axis: SearchAxis, trials: SearchTrials) -> None:
     else:
         margin = 0.03 * (axis.high - axis.low)
         axes.set_xlim(axis.low - margin, axis.high + margin)
+        if axis.whole:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(axis.name, fontsize=9, loc="left", parse_math=False)
     axes.tick_params(labelsize=7)
 
@@ -131,7 +135,8 @@ def _limits(objective: SearchObjective) -> tuple[float, float]:
     ordered = sorted(objective.values, reverse=not objective.maximize)
     worst, best = ordered[int(BELOW * len(ordered)) if len(ordered) >= 20 else 0], ordered[-1]
     low, high = min(worst, best), max(worst, best)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    rounding = 1e-6 * (high - low)
+    return (low - rounding, high + rounding) if high > low else (low - 0.5, high + 0.5)
 
 
 def importances(trials: SearchTrials) -> Any:

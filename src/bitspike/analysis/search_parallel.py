@@ -26,7 +26,8 @@ def parallel(trials: SearchTrials) -> Any:
     lines = [[(at, place) for at, place in enumerate(_places(trials, row)) if place is not None] for row in others]
     axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.5, alpha=0.5))
     ends = [objective.values[row] for row in (coloured[-1], coloured[0])]
-    norm = Normalize(min(ends), max(ends) if max(ends) > min(ends) else min(ends) + 1)
+    apart = max(ends) > min(ends)
+    norm = Normalize(min(ends), max(ends)) if apart else Normalize(ends[0] - 1, ends[0])
     lines = [[(at, p) for at, p in enumerate(_places(trials, row)) if p is not None] for row in reversed(coloured)]
     drawn = LineCollection(lines, cmap="viridis_r" if objective.maximize else "viridis", norm=norm)
     drawn.set_array([objective.values[row] for row in reversed(coloured)])

@@ -158,7 +158,8 @@ def _axis(name: str, space: Space, outcomes: Sequence[Outcome]) -> SearchAxis:
     if parameter.choices is not None:
         words = [None if value is None else value_in_words(value) for value in drawn]
         return SearchAxis(name, words, choices=[value_in_words(each) for each in parameter.choices])
-    return SearchAxis(name, drawn, parameter.low or 0.0, parameter.high or 0.0, parameter.log)
+    low, high = parameter.low or 0.0, parameter.high or 0.0
+    return SearchAxis(name, drawn, low, high, log=parameter.log, whole=parameter.integer)
 
 
 def _importances(study: optuna.Study, outcomes: Sequence[Outcome]) -> tuple[dict[str, float], str]:

@@ -18,7 +18,6 @@ from bitspike.experiments.schema import Experiment
 from bitspike.experiments.sweep.parameter import Parameter
 
 EXAMPLE = "train.lr = { low = 1e-4, high = 1e-1, log = true }"
-_WHICH = "write its ranges in an experiment file (how-to: Search for hyperparameters)"
 
 
 def search_tables(source: str, spec: Experiment) -> dict[str, Any]:
@@ -44,8 +43,9 @@ def preset_tables(name: str) -> dict[str, Any]:
     """Return the tables of a preset's space by parameter, with a `source` each."""
     held = _spaces()
     if name not in held["presets"]:
-        why = held["none"].get(name.partition("/")[0], "none was written for it")
-        raise ValueError(f"{name} has no search space: {why}; {_WHICH}")
+        why = held["none"].get(name.partition("/")[0])
+        write = f"write one: save bitspike preset show {name} in a file, and add a table [search]"
+        raise ValueError(f"{name} has no search space: {why or write}")
     tables: dict[str, Any] = {}
     for part in held["presets"][name]:
         tables |= dict(flat(held["parts"][part], "", part))
