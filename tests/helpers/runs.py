@@ -221,6 +221,8 @@ def _warm() -> Any:
             "bitspike.experiments.sweep.overview",
             "sqlalchemy.dialects.postgresql",
             "psycopg",
+            "alembic.command",
+            "optuna.storages._rdb.models",
             "bitspike.data.event_files",
             "bitspike.data.frame_cache",
             "safetensors.torch",
