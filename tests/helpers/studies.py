@@ -1,11 +1,13 @@
 """Small studies in the shape of `bitspike sweep run`, with values that a formula gives instead of training."""
 
+import json
 import math
 
 import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
-from bitspike.experiments.presets import preset
-from bitspike.experiments.schema import with_values
+from bitspike.experiments.presets import preset_or_file
 from bitspike.experiments.sweep.facts import ATTRIBUTE, Objective, facts_of
 from bitspike.experiments.sweep.space import space_of
 from bitspike.experiments.sweep.studies import OpenStudy
@@ -21,9 +23,19 @@ def made_up(drawn):
     return [0.9 - 0.1 * worse, 1000 * (1.1 - drawn["net.beta"])]
 
 
+def study_folder(folder, **options):
+    """The folder of such a study, with its journal."""
+    folder.mkdir(parents=True)
+    journal = JournalStorage(JournalFileBackend(str(folder / "journal.log")))
+    made = small_study(folder, storage=journal, **options)
+    held = {"format": 1, "name": made.study.study_name, "storage": None, "place": "here", "facts": made.facts.as_json()}
+    (folder / "study.json").write_text(json.dumps(held))
+    return folder
+
+
 def small_study(folder, source="fashion/fixed", *, trials=30, objectives=(ACCURACY,), storage=None, seed=0):
     """A study with some complete trials, of which every tenth was pruned, one that failed and one that runs."""
-    space, spec = space_of(source), with_values(preset(source), ["train.epochs=3"])
+    space, spec = space_of(source), preset_or_file(source, ["train.epochs=3"])
     study = optuna.create_study(
         study_name=spec.name,
         storage=storage,

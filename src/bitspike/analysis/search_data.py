@@ -71,17 +71,26 @@ class SearchTrials:
         return so_far
 
     def front(self) -> list[int]:
-        """Return the rows of trials that no other one beats in all objectives; pruned trials are not among them."""
-        rows = [row for row, pruned in enumerate(self.pruned) if not pruned]
-        return [row for row in rows if not any(self._dominates(other, row) for other in rows)]
+        """Return the rows of trials that no other one beats in both objectives; pruned trials are not among them.
+
+        From the best of the first objective on, a trial is on the front if it is better in the second one than all
+        before it, or equal to one of the front in both.
+        """
+        first, second = self.objectives[:2]
+        sign = -1 if second.maximize else 1
+        rows = sorted(self.ranked(), key=lambda row: sign * second.values[row])
+        rows.sort(key=lambda row: -first.values[row] if first.maximize else first.values[row])  # stable
+        front: list[int] = []
+        last: tuple[float, float] | None = None
+        for row in rows:
+            point = (first.values[row], second.values[row])
+            if last is None or point == last or second.better(point[1], last[1]):
+                front.append(row)
+                last = point
+        return sorted(front)
 
     def ranked(self) -> list[int]:
         """Return the rows of trials that were not pruned, the best of the first objective first."""
         objective = self.objectives[0]
         rows = [row for row, pruned in enumerate(self.pruned) if not pruned]
         return sorted(rows, key=lambda row: (-1 if objective.maximize else 1) * objective.values[row])
-
-    def _dominates(self, one: int, other: int) -> bool:
-        """Return whether one trial is better than another in an objective, and worse in none."""
-        pairs = [(held, held.values[one], held.values[other]) for held in self.objectives]
-        return any(held.better(a, b) for held, a, b in pairs) and not any(held.better(b, a) for held, a, b in pairs)

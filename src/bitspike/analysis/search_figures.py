@@ -103,7 +103,7 @@ def _scatter(axes: Axes, places: Mapping[int, float], trials: SearchTrials, *, b
     objective = trials.objectives[0]
     bottom, top = _limits(objective)
     inside = [row for row in places if bottom <= objective.values[row] <= top]
-    outside = [row for row in places if row not in set(inside)]
+    outside = list(places.keys() - set(inside))
     last = max(*trials.numbers, 1)
 
     def points(rows: Sequence[int], **options: Any) -> None:

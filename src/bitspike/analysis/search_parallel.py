@@ -22,7 +22,7 @@ def parallel(trials: SearchTrials) -> Any:
     axes = figure.subplots()
     ranked = trials.ranked()
     coloured = ranked[: max(len(ranked) // 2, 1)]
-    others = [row for row in range(len(trials.numbers)) if row not in set(coloured)]
+    others = set(range(len(trials.numbers))) - set(coloured)
     lines = [[(at, place) for at, place in enumerate(_places(trials, row)) if place is not None] for row in others]
     axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.5, alpha=0.5))
     ends = [objective.values[row] for row in (coloured[-1], coloured[0])]

@@ -8,7 +8,7 @@ import typer
 
 from bitspike.cli.console import echo_json, echo_lines
 from bitspike.cli.options import AsJson
-from bitspike.cli.sweep_options import Storage, Study
+from bitspike.cli.sweep_options import Storage, Study, require_optuna
 
 
 def best(
@@ -27,6 +27,7 @@ def best(
     as_json: AsJson = False,
 ) -> None:
     """Print the best trial as a complete experiment file, ready to train: bitspike sweep best STUDY > my.toml."""
+    require_optuna()
     from bitspike.experiments.schema import as_values
     from bitspike.experiments.sweep.chosen import chosen_experiment, chosen_outcome, chosen_toml
     from bitspike.experiments.sweep.overview import overview

@@ -17,6 +17,7 @@ from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.interrupts import catching_interrupts
 from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
+from bitspike.cli.sweep_options import require_optuna
 from bitspike.cli.sweep_table import duration, show_sweep
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def run(
 
     The same command again goes on where it stopped; with more --trials it goes further.
     """
-    _require_optuna()
+    require_optuna()
     if storage is not None:
         from bitspike.experiments.sweep.storage import require_address
 
@@ -153,15 +154,6 @@ def run(
         raise typer.Exit(130)
     seen = overview(joined)
     echo_json({**seen.as_json(), "out": str(out)}) if as_json else _show(seen, out, driver.seconds)
-
-
-def _require_optuna() -> None:
-    from importlib.util import find_spec
-
-    from bitspike._lazy import not_installed
-
-    if find_spec("optuna") is None:
-        raise not_installed("optuna", "a search needs Optuna", extra="search")
 
 
 def _facts(

@@ -9,7 +9,7 @@ import typer
 
 from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.options import AsJson
-from bitspike.cli.sweep_options import Storage, Study
+from bitspike.cli.sweep_options import Storage, Study, require_optuna
 from bitspike.terminal import draw, screen, table
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what a search has found: its trials, the best of them, what its parameters matter, and pictures."""
+    require_optuna()
+    from bitspike.experiments.sweep.dashboard import dashboard_command
     from bitspike.experiments.sweep.overview import overview
     from bitspike.experiments.sweep.studies import open_study
 
@@ -40,7 +42,7 @@ def show(
     opened = open_study(study, storage)
     found = overview(opened)
     drawn = [] if out is None else _draw(found, out)
-    dashboard = _dashboard(study)
+    dashboard = dashboard_command(study)
     if as_json:
         echo_json({**found.as_json(), "pictures": list(map(str, drawn)), "dashboard": dashboard})
         return
@@ -49,7 +51,8 @@ def show(
         echo(f"picture   {picture}")
     echo(f"dashboard {dashboard}")
     if found.best is not None:
-        echo(f"next      bitspike sweep best {study} > my.toml")
+        which = f" --trial {found.best.number}" if found.front else ""
+        echo(f"next      bitspike sweep best {study}{which} > my.toml")
 
 
 def _require_place(out: Path) -> None:
@@ -95,7 +98,7 @@ def _show(found: Overview, study: Path, folder: Path) -> None:
     echo(f"{most}: trial {best.number}, {words}{epochs} ({folder / best.folder})")
     since = sum(not pruned for pruned in found.trials.pruned[found.trials.numbers.index(best.number) + 1 :])
     if since:
-        echo(f"no better one among the {since} complete trials after it")
+        echo(f"trials after it that were not pruned, and none of them better: {since}")
     _parameters(found)
     echo(
         f"importance: {METHOD}, of being among the best tenth" if found.trials.importances else found.why_no_importances
@@ -110,7 +113,7 @@ def _standing(found: Overview) -> str:
     """Return the numbers of trials by state, in words."""
     held = found.standing
     of_them = [f"{count} {word}" for word in ("pruned", "diverged") if (count := getattr(held, word))]
-    text = f"{held.complete} trials complete" + (f", {' and '.join(of_them)} of them" if of_them else "")
+    text = f"{held.complete} trials complete" + (f" ({', '.join(of_them)})" if of_them else "")
     text += f"; {held.failed} failed" if held.failed else ""
     return text + (f"; {held.running} not finished" if held.running else "")
 
@@ -141,16 +144,11 @@ def _front(found: Overview) -> None:
     """Print the trials that no other one beats in both objectives."""
     from bitspike.experiments.sweep.overview import SHOWN
 
-    labels = [SHOWN[objective["name"]] for objective in found.objectives]
-    made = table("Pareto front", words=["trial"], numbers=[label for label, _ in labels])
-    for each in found.front[:MOST_SHOWN]:
-        figures = [f"{factor * value:,.6g}" for (_, factor), value in zip(labels, each.values or (), strict=False)]
-        made.add_row(str(each.number), *figures)
+    shown = [SHOWN[objective["name"]] for objective in found.objectives]
+    made = table("Pareto front", words=["trial"], numbers=[each.label for each in shown])
+    for outcome in found.front[:MOST_SHOWN]:
+        pairs = zip(shown, outcome.values or (), strict=False)
+        made.add_row(str(outcome.number), *(each.number(value) for each, value in pairs))
     draw(made, screen())
     if len(found.front) > MOST_SHOWN:
         echo(f"and {len(found.front) - MOST_SHOWN} more: --json has all")
-
-
-def _dashboard(study: Path) -> str:
-    """Return the command that opens the study in optuna-dashboard."""
-    return f"pip install optuna-dashboard; optuna-dashboard {study / 'journal.log'}"

@@ -35,6 +35,7 @@ def test_counts_and_the_best_trial(one):
     assert (held["complete"], held["pruned"], held["failed"], held["running"]) == (30, 3, 1, 1)
     assert held["best"]["number"] == one.study.best_trial.number
     assert held["best"]["values"] == [one.study.best_value]
+    assert held["best"]["value"] == one.study.best_value
     assert held["best"]["parameters"] == one.study.best_params
     assert held["front"] == []
     assert len(held["trials"]) == 32
@@ -68,7 +69,7 @@ def test_importances_are_of_the_best_trials_and_not_of_the_worst(one):
 def test_few_trials_have_no_importances(tmp_path):
     found = overview(small_study(tmp_path, trials=5))
     assert not found.trials.importances
-    assert found.why_no_importances == "importances need 20 complete trials, and there are 5"
+    assert found.why_no_importances == "importances need 20 trials that were trained to their end, but there are 5"
 
 
 def test_a_study_without_a_complete_trial(tmp_path):

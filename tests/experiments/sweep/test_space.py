@@ -3,16 +3,20 @@
 import json
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import optuna
 import pytest
 from optuna.trial import FixedTrial
 
+from bitspike.data.datasets import open_dataset
 from bitspike.experiments.net_config import Rise
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.schema import as_values, read_experiment, with_values
 from bitspike.experiments.sweep.space import Space, setting_lines, space_of
 from bitspike.experiments.sweep.space_files import preset_tables, searchable
+from bitspike.experiments.unused import refuse_unused
 from helpers.own_files import NET, images
 
 FOUR = ("float32", "theta1", "fixed", "annealed")
@@ -42,8 +46,12 @@ def test_every_preset_but_coding_has_a_space():
 @pytest.mark.parametrize("name", ["fashion/theta1", "fashion/annealed", "shd/fixed", "shd/annealed", "shd/best"])
 def test_every_draw_is_an_experiment_that_anneals_upwards(name):
     space, spec = space_of(name), preset(name)
+    static = name.startswith("fashion")
+    shape = (1, 28, 28) if static else (140,) if name == "shd/best" else (700,)
+    data = SimpleNamespace(shape=shape, train=SimpleNamespace(steps=None if static else 100))
     for drawn in draws(space, 50):
         made = experiment_of(space, spec, drawn)
+        refuse_unused(made, data)
         assert made.name == name
         for theta in made.net.theta if isinstance(made.net.theta, list) else ():
             assert not isinstance(theta, Rise) or theta.stop > theta.start
@@ -115,6 +123,16 @@ def test_names_with_quotes_and_without_are_the_same(tmp_path):
     assert space_of(in_file(tmp_path, "[search.net]\nbeta = { low = 0.1, high = 0.9 }")).canonical() == plain
 
 
+def test_the_example_of_the_reference_is_a_space(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "search.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n[search]\n")[2].partition("```")[0]
+    net = NET.replace("theta = 2.0", "theta = [{ start = 2.0, stop = 3.0, rate = 0.1 }, 1.0]")
+    space = space_of(in_file(tmp_path, example, net))
+    assert len(space.parameters) == 10
+    spec = read_experiment(Path(space.source))
+    assert all(experiment_of(space, spec, drawn) for drawn in draws(space, 10))
+
+
 def test_kinds_of_parameters_and_what_they_set(tmp_path):
     space = space_of(
         in_file(
@@ -170,8 +188,6 @@ def test_training_ignores_the_table(tmp_path):
 
 
 def test_data_of_your_own_has_its_recipes_space(tmp_path):
-    import numpy as np
-
     np.savez(tmp_path / "mine.npz", **images(60, side=12))
     file = tmp_path / "mine.toml"
     file.write_text("[data]\nfile = 'mine.npz'\n[train]\nlr = 1e-3\n")
@@ -179,8 +195,11 @@ def test_data_of_your_own_has_its_recipes_space(tmp_path):
     assert {"train.latent_clip", "net.beta"} <= set(space.parameters)
     assert "train.lr" not in space.parameters  # the file gives it
     spec = read_experiment(file)
+    data = open_dataset(spec.data)
     for drawn in draws(space, 5):
-        assert experiment_of(space, spec, drawn).train.lr == 1e-3
+        made = experiment_of(space, spec, drawn)
+        assert made.train.lr == 1e-3
+        refuse_unused(made, data)
 
 
 def test_numbers_keep_all_digits():

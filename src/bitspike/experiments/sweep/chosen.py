@@ -43,13 +43,8 @@ _STATES = {"running": "still running", "waiting": "still waiting", "fail": "fail
 
 def values_in_words(found: Overview, outcome: Outcome) -> list[str]:
     """Return a trial's value of each objective, with what it is."""
-    texts = []
-    for objective, value in zip(found.objectives, outcome.values or (), strict=False):
-        label, factor = SHOWN[objective["name"]]
-        words, _, unit = label.partition(", ")
-        shown = f"{factor * value:.2f} %" if unit == "%" else f"{factor * value:,.6g}"
-        texts.append(f"{words} {shown}" if unit == "%" else f"{shown} {words}")
-    return texts
+    pairs = zip(found.objectives, outcome.values or (), strict=False)
+    return [SHOWN[objective["name"]].words(value) for objective, value in pairs]
 
 
 def chosen_experiment(
@@ -64,7 +59,9 @@ def chosen_experiment(
         made = stretched(made, epochs) if scale else with_values(made, [f"train.epochs={epochs}"])
     values = as_values(made)
     values["name"] = f"{spec.name}-trial-{outcome.number}"
-    values["sources"] = {**made.sources, **_sources(found, outcome)}
+    searched = {".".join(name.split(".")[:2]) for name in found.space.parameters}
+    kept = {field: source for field, source in made.sources.items() if field not in searched}
+    values["sources"] = {**kept, **_sources(found, outcome)}
     return experiment(values, f"trial {outcome.number} of {found.name}")
 
 

@@ -18,12 +18,30 @@ if TYPE_CHECKING:
 
     from bitspike.experiments.sweep.studies import OpenStudy
 
-# objectives in words, and the factor by which they are shown
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How an objective is shown to people: its label, the factor of its values, and their format."""
+
+    label: str
+    factor: float
+    format: str
+
+    def number(self, value: float) -> str:
+        """Return a value as a table shows it."""
+        return format(self.factor * value, self.format)
+
+    def words(self, value: float) -> str:
+        """Return a value with what it is: "validation accuracy 87.92 %", "1,234.5 spikes a sample"."""
+        what, _, unit = self.label.partition(", ")
+        return f"{what} {self.number(value)} {unit}" if unit else f"{self.number(value)} {what}"
+
+
 SHOWN = {
-    "accuracy": ("validation accuracy, %", 100.0),
-    "spikes": ("spikes a sample", 1.0),
-    "dead": ("silent neurons, %", 100.0),
-    "bits": ("bits of weights", 1.0),
+    "accuracy": Shown("validation accuracy, %", 100.0, ".2f"),
+    "spikes": Shown("spikes a sample", 1.0, ",.1f"),
+    "dead": Shown("silent neurons, %", 100.0, ".2f"),
+    "bits": Shown("bits of weights", 1.0, ",.0f"),
 }
 FEWEST = 20  # trials from which importances are computed
 METHOD = "PED-ANOVA"
@@ -65,13 +83,13 @@ class Overview:
             "source": self.source,
             **asdict(self.standing),
             "objectives": [dict(each) for each in self.objectives],
-            "best": None if self.best is None else asdict(self.best),
+            "best": None if self.best is None else {**asdict(self.best), "value": (self.best.values or (None,))[0]},
             "front": [asdict(each) for each in self.front],
             "importances": dict(self.trials.importances),
             "importances_by": METHOD if self.trials.importances else None,
             "space": self.space.canonical(),
             "history": [
-                {"number": number, "best": best / SHOWN["accuracy"][1]}
+                {"number": number, "best": best / SHOWN["accuracy"].factor}
                 for number, best in zip(self.trials.numbers, self.trials.best_so_far(), strict=True)
                 if not math.isnan(best)
             ],
@@ -93,8 +111,8 @@ def overview(opened: OpenStudy) -> Overview:
         pruned=[each.state == "pruned" for each in with_value],
         objectives=[
             SearchObjective(
-                SHOWN[objective.name][0],
-                [SHOWN[objective.name][1] * each.values[index] for each in with_value if each.values],
+                SHOWN[objective.name].label,
+                [SHOWN[objective.name].factor * each.values[index] for each in with_value if each.values],
                 objective.direction == "maximize",
             )
             for index, objective in enumerate(facts.objectives)
@@ -153,7 +171,7 @@ def _importances(study: optuna.Study, outcomes: Sequence[Outcome]) -> tuple[dict
 
     complete = [each for each in outcomes if each.state == "complete" and each.values is not None]
     if len(complete) < FEWEST:
-        return {}, f"importances need {FEWEST} complete trials, and there are {len(complete)}"
+        return {}, f"importances need {FEWEST} trials that were trained to their end, but there are {len(complete)}"
     if len({each.values[0] for each in complete if each.values}) < 2:
         return {}, "all trials have the same value, so that no parameter matters"
     sign = -1 if study.directions[0] == optuna.study.StudyDirection.MAXIMIZE else 1

@@ -10,8 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from bitspike.config import known_keys, shown
+from bitspike.config import known_keys, shown, validated
 from bitspike.data.toml import read_toml
+from bitspike.experiments.presets import preset_names
 from bitspike.experiments.recipes import BASES
 from bitspike.experiments.schema import Experiment
 from bitspike.experiments.sweep.parameter import Parameter
@@ -25,7 +26,7 @@ def search_tables(source: str, spec: Experiment) -> dict[str, Any]:
 
     A file without a table [search] that takes a base recipe gets that recipe's space, less the fields that it gives.
     """
-    if spec.name == source and not Path(source).is_file():
+    if source in preset_names() and not Path(source).is_file():
         return preset_tables(source)
     held = read_toml(Path(source)).get("search")
     if held is not None:
@@ -49,6 +50,11 @@ def preset_tables(name: str) -> dict[str, Any]:
     for part in held["presets"][name]:
         tables |= dict(flat(held["parts"][part], "", part))
     return tables
+
+
+def preset_parameters(name: str) -> dict[str, Parameter]:
+    """Return the parameters of a preset's space."""
+    return {key: validated(Parameter, table, f"{name}: {key}") for key, table in preset_tables(name).items()}
 
 
 def searchable() -> list[str]:

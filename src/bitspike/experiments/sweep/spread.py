@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bitspike.analysis.search_data import SearchAxis, SearchTrials
-from bitspike.experiments.sweep.parameter import value_in_words
 
 BEST = 10  # trials that are looked at
 EDGE = 0.03  # of a range: a trial so near to its end is at the end
@@ -32,7 +31,7 @@ def spread(trials: SearchTrials, axis: SearchAxis) -> str:
         counts = Counter(map(str, values))
         return ", ".join(f"{choice} {counts[choice]}" for choice in axis.choices if counts[choice])
     numbers = sorted(float(value) for value in values)
-    low, high = value_in_words(numbers[0]), value_in_words(numbers[-1])
+    low, high = f"{numbers[0]:.3g}", f"{numbers[-1]:.3g}"
     return low if low == high else f"{low} to {high}"
 
 

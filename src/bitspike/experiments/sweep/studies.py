@@ -43,6 +43,10 @@ def open_study(folder: Path, storage: str | None = None) -> OpenStudy:
     held = _read_file(folder)
     if held is None:
         raise ValueError(f"{folder} holds no study; `bitspike sweep run ... --out {folder}` makes one")
+    if held["storage"] is None and storage is not None:
+        raise ValueError(
+            f"{folder} holds a study that is kept in a journal file; leave --storage and BITSPIKE_STORAGE out"
+        )
     opened = open_storage(storage or held["storage"], folder, heartbeat=60)
     facts = _kept_facts(opened, held["name"])
     if facts is None:
