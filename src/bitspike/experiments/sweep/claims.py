@@ -31,7 +31,7 @@ from bitspike.experiments.sweep.space import Space
 from bitspike.experiments.sweep.studies import JoinedStudy
 from bitspike.train.seeds import mixed
 
-MOST_DEATHS = 5  # of workers of one trial, one after another, without a new checkpoint
+MOST_DEATHS = 10  # of workers of one trial, one after another, without a new checkpoint
 
 
 class FailedTwiceError(ValueError):

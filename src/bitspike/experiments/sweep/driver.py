@@ -16,6 +16,9 @@ from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import JoinedStudy
 from bitspike.experiments.sweep.worker import Work, work
 
+# What a worker loads before its first iteration, in seconds.
+PRELOADED = ["bitspike.experiments.sweep.worker", "torch._dynamo", "torch._inductor.config", "safetensors.torch"]
+PRELOADED_FOR_SERVERS = ["optuna.storages._rdb.models", "sqlalchemy.dialects.postgresql", "psycopg", "alembic.command"]
 LOOK = 1.0  # seconds between two looks at the study
 MOST_DEATHS = 5  # of a worker, one after another, before it took a trial
 
@@ -78,7 +81,7 @@ class Driver:
         # A forked worker has all libraries at once; but CUDA does not outlive a fork.
         self._context: Any = multiprocessing.get_context("forkserver" if task.device == "cpu" else "spawn")
         if task.device == "cpu":
-            self._context.set_forkserver_preload(["bitspike.experiments.sweep.worker"])
+            self._context.set_forkserver_preload(PRELOADED + (PRELOADED_FOR_SERVERS if task.address else []))
         self._trials: Sequence[FrozenTrial] = joined.study.get_trials(deepcopy=False)
         self._complete_before = Standing.of(self._trials).complete
         failed = tuple(trial.number for trial in self._trials if trial.state.name == "FAIL")

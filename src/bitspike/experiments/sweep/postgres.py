@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,6 +32,7 @@ class Postgres(StudyStorage):
         self.heartbeat = heartbeat
         with self._clearly():
             self.optuna = self._storage = self._open(heartbeat)
+        weakref.finalize(self._storage, self._storage.engine.dispose)  # closes connections before they are lost
 
     def _open(self, heartbeat: int) -> optuna.storages.RDBStorage:
         import sqlalchemy
