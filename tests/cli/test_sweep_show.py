@@ -1,7 +1,9 @@
 """`bitspike sweep show` and `bitspike sweep best` on the folder of a study."""
 
 import json
+import re
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,9 @@ def test_json_is_for_programs(here, cli):
     assert set(held["importances"]) == set(held["space"]) - {"train.momentum"}
     assert held["dashboard"] == "optuna-dashboard one/journal.log"
     assert held["pictures"] == []
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "file-formats.md").read_text(encoding="utf-8")
+    section = page.partition("### sweep show\n")[2].partition("\n#")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == held.keys()
 
 
 def test_two_objectives_have_a_front(here, cli):
