@@ -98,8 +98,7 @@ def run_worker(folder, argv):
 
     class HereAndNow(driver.Driver):
         def run(self):
-            ours, theirs = multiprocessing.Pipe(duplex=False)
-            work(self._task, theirs)
+            work(self._task, multiprocessing.Pipe(duplex=False)[1])
             return True
 
     driver.Driver = HereAndNow

@@ -55,8 +55,6 @@ class Claims:
         self._known_failures = frozenset(known_failures)
         self._stale_since: dict[int, float] = {}
 
-    # Taking
-
     def take(self, most: int, workers: int = 1) -> list[Claim] | None:
         """Take up to `most` trials; return an empty list if all are taken but not all have ended, None if all have.
 
@@ -73,7 +71,9 @@ class Claims:
                 finished = sum(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in trials)
                 if finished >= self._target:
                     return None
-                self._take_over(trials, most, taken)
+                if self._take_over(trials, most, taken):
+                    trials = self._study.get_trials(deepcopy=False)
+                    self._require_no_failure_twice(trials)
                 slots = sum(trial.state != TrialState.FAIL for trial in trials)
                 share = min(most - len(taken), -(-(self._target - slots) // workers))
                 for _ in range(share):
@@ -86,19 +86,20 @@ class Claims:
             raise
         return taken
 
-    def _take_over(self, trials: Sequence[FrozenTrial], most: int, taken: list[Claim]) -> None:
-        """Take over trials whose workers are dead; one that keeps killing its workers fails."""
+    def _take_over(self, trials: Sequence[FrozenTrial], most: int, taken: list[Claim]) -> bool:
+        """Take over trials whose workers are dead; return whether one failed, because it keeps killing its workers."""
+        failed = False
         running = [t for t in trials if t.state == TrialState.RUNNING and t._trial_id not in self._own.held]
         stale = self._stale([trial for trial in running if not self._is_here(trial)])
         for trial in running:
-            if _before(trial.number, trials) >= self._target:
-                return  # one too many
-            if len(taken) == most:
-                return
-            if self._is_here(trial) or trial._trial_id in stale:
-                lock = self._lock(trial.number)
-                if lock is not None and (claim := self._adopt(trial, lock)) is not None:
-                    taken.append(claim)
+            if len(taken) == most or _before(trial.number, trials) >= self._target:  # or it is one too many
+                break
+            lock = self._lock(trial.number) if self._is_here(trial) or trial._trial_id in stale else None
+            if lock is not None:
+                claim = self._adopt(trial, lock)
+                taken += [] if claim is None else [claim]
+                failed = failed or claim is None
+        return failed
 
     def _is_here(self, trial: FrozenTrial) -> bool:
         """Return whether the lock in this folder tells if a trial's worker lives.

@@ -28,7 +28,7 @@ class Postgres(StudyStorage):
         self._url, self._secrets = _read_address(address)
         plain = self._url.set(drivername=self._url.drivername.removesuffix("+psycopg"))
         self.shown = plain.render_as_string(hide_password=True)
-        self.address = plain.set(password=None).render_as_string()
+        self.address = plain._replace(password=None).render_as_string()  # `set` takes None for "as it was"
         self.heartbeat = heartbeat
         with self._clearly():
             self.optuna = self._storage = self._open(heartbeat)

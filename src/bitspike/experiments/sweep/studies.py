@@ -113,8 +113,8 @@ def _require_same_storage(held: Mapping[str, Any], folder: Path, name: str, addr
     if held["name"] != name:
         raise ValueError(f"{folder} holds the study {held['name']!r}, not {name!r}; choose another --out")
     if (held["storage"] is None) != (address is None):
-        where = "in a journal file; leave --storage out" if held["storage"] is None else f"on {held['storage']}"
-        raise ValueError(f"{folder} holds a study that is kept {where}, or choose another --out")
+        there = "in a journal file; leave --storage out" if address else f"on {held['storage']}; give it as --storage"
+        raise ValueError(f"{folder} holds a study that is kept {there}, or choose another --out")
 
 
 def _read_file(folder: Path) -> dict[str, Any] | None:
