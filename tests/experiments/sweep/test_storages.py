@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from bitspike.experiments.sweep.postgres import Postgres, without_password
-from bitspike.experiments.sweep.storage import StorageUnavailableError, require_address
+from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import open_study
 from helpers import runs, sweeps
 from helpers.postgres import ENCODED, PASSWORD
@@ -47,7 +47,6 @@ def refused(home, *more):
 )
 def test_an_address_that_cannot_be_used(address, said):
     with pytest.raises(ValueError, match=r"\S") as error:
-        require_address(address)
         Postgres(address, 1)
     assert str(error.value).startswith(said)
     assert "4711" not in "".join(traceback.format_exception(error.value))
