@@ -92,7 +92,7 @@ class _StepNorm(torch.autograd.Function):
 
 def threads_for(x: Tensor) -> int:
     """Return the number of threads that share the steps of x."""
-    return torch.get_numthreads_for() if x.numel() >= _ALONE else 1
+    return torch.get_num_threads() if x.numel() >= _ALONE else 1
 
 
 def layer_of(x: Tensor, weight: Tensor, bias: Tensor, eps: float, momentum: float, fused: bool) -> _CNorm:
