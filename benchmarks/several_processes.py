@@ -4,8 +4,8 @@
 
 The global batch is the same everywhere, split over the processes. On one GPU they share it and exchange by gloo. Times
 are of whole training steps, by the wall clock over so many of them: first one process alone, the others at rest, then
-all of them. "plain modules" is how several processes ran before they had fused kernels. The bare messages are those of a
-step, sent one after the other from the host's memory, without any work in between.
+all of them. "plain modules" is how several processes ran before they had fused kernels. The bare messages are those of
+a step, sent one after the other from the host's memory, without any work in between.
 
 Equality: the same first batch from the same weights in one process and in several. Spikes are counted where the counts
 of a neuron for a sample differ; a gradient's difference is relative to its norm. Then weights after more steps. Signs

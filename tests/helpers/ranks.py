@@ -40,7 +40,7 @@ class Ranks:
             self._turns[rank].wait()
             try:
                 results[rank] = body(rank)
-            except BaseException as error:  # noqa: BLE001 (raised again below)
+            except BaseException as error:
                 self._errors.append(error)
             self._pass_on(rank)
 

@@ -51,8 +51,8 @@ class RunOptions:
 def pick_device(name: str, *, where: str = "") -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
-    Each process of torchrun gets its own GPU; more processes than GPUs share them. Errors speak of the option `--device`, or of the argument of the function
-    `where`.
+    Each process of torchrun gets its own GPU; more processes than GPUs share them. Errors speak of the option
+    `--device`, or of the argument of the function `where`.
     """
 
     def option(value: str) -> str:

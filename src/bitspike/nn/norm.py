@@ -114,9 +114,9 @@ class StepBatchNorm2d(_BatchNorm):
         if not self.training and self.track_running_stats:
             return self._pytorchs(x)
         if self.shard is not None:
-            whole = x if x.dim() == 5 else x[None]
-            out = None if plain else self._exchanged(whole, self.shard, steps)
-            return (self._across(whole, self.shard, steps, (1, 3, 4)) if out is None else out).view_as(x)
+            whole, copies = (x, 1) if x.dim() == 5 else (x[None], steps)
+            out = None if plain else self._exchanged(whole, self.shard, copies)
+            return (self._across(whole, self.shard, copies, (1, 3, 4)) if out is None else out).view_as(x)
         averages = Averages(self.running_mean, self.running_var, momentum)
         count = self.num_batches_tracked
         if x.dim() == 4:

@@ -94,7 +94,7 @@ def shares_gpus() -> bool:
 def joined(device: torch.device) -> Iterator[World]:
     """Join the processes that torchrun started; without torchrun, this process is alone.
 
-    Tensors of a GPU are exchanged by NCCL if each process has a GPU of its own, else by gloo, through the host's memory.
+    Tensors of a GPU are exchanged by NCCL if each process has a GPU of its own, else by gloo in the host's memory.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:

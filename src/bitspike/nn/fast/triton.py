@@ -244,10 +244,8 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
         if block.delay is not None:
             x = block.delay(x)
         before = block.pooled(x)
-        if block.norm is None or (own and shared):
-            current = before
-        else:
-            current = block.norm(before, steps or 1)
+        later = own and shared
+        current = before if block.norm is None or later else block.norm(before, steps or 1)
     if not own:
         return current
     from bitspike.ops.chain.first_layer import attach

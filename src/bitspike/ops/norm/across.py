@@ -1,4 +1,4 @@
-"""A batch that lies in several processes: its statistics are those of the whole, from sums that all of them exchange."""
+"""A batch that lies in several processes: its statistics are those of the whole, from sums that they exchange."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ declare("norm_grad_sums", POINTER, NUMBER, *[POINTER] * 4, result=None)
 declare("norm_grad_apply", POINTER, NUMBER, COUNT, *[POINTER] * 6, result=None)
 
 
-def step_norm_across(
-    x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, across: Across
-) -> Tensor:
+def step_norm_across(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, across: Across) -> Tensor:
     """Return the batch norm of reference.py for the rows here: x `[T, B, C, H, W]`, weight and bias `[C]`."""
     out: Tensor = _Across.apply(x.contiguous(), weight.contiguous(), bias.contiguous(), averages, eps, across)
     return out

@@ -16,9 +16,7 @@ from bitspike.ops.norm.reference import Averages
 from bitspike.ops.norm.triton import backward, forward
 
 
-def step_norm_across(
-    x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, across: Across
-) -> Tensor:
+def step_norm_across(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, across: Across) -> Tensor:
     """Return the batch norm of torch.py's `step_norm` for the rows here: x `[T, B, C, H, W]`, weight and bias `[C]`."""
     out: Tensor = _Across.apply(x.contiguous(), weight.contiguous(), bias.contiguous(), averages, eps, across)
     return out
