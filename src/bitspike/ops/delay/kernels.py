@@ -19,7 +19,8 @@ ROUNDS = tl.constexpr(_ROUNDS)
 def _taps(delay, width, TAPS: tl.constexpr):
     """Return the weights of taps 0..TAPS-1, each shaped like `delay`: exp(-((k - delay) / width)**2 / 2), normalised.
 
-    They are counted from the largest one, so that a narrow width does not make all of them 0.
+    They are counted from the largest one, so that a narrow width does not make all of them 0. Those that the definition
+    sets to 0 for the sake of CPUs (below 1e-20) stay as they are.
     """
     taps = ()
     if TAPS == 1:  # which weighs 1, whatever the delay and the width are
