@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -285,7 +286,7 @@ def main() -> None:
     device = pick_device(args.device)
     gpu = device.type == "cuda"
     result: dict[str, Any] = {
-        "command": f"torchrun --nproc-per-node N {shlex.join(sys.argv)}",
+        "command": "",
         "device": torch.cuda.get_device_name(device) if gpu else platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
         "versions": {"bitspike": bitspike.__version__, "torch": torch.__version__, "python": platform.python_version()},
@@ -294,7 +295,10 @@ def main() -> None:
     with joined(device) as world, reproducible("float32"):
         if world.size == 1:
             raise SystemExit("several_processes: start it with torchrun --nproc-per-node 2")
+        result["command"] = f"torchrun --nproc-per-node {world.size} {shlex.join(sys.argv)}"
         result["processes"], result["backend"] = world.size, dist.get_backend_config()
+        if gpu:
+            result["versions"]["triton"] = version("triton")
         for name in args.case:
             case = replace(KNOWN[name], batch=args.batch or KNOWN[name].batch)
             found = measure(case, device, world, args.steps)

@@ -224,6 +224,21 @@ def test_killed_processes_go_on_from_the_middle_of_an_epoch(home):
 
 
 @pytest.mark.slow
+def test_killed_processes_in_float32_come_to_the_same_bit_for_bit(tmp_path):
+    experiment = runs.write_experiment(tmp_path)
+    whole, killed = (arguments(experiment, tmp_path / name, *EVERY_ITERATION) for name in ("whole", "killed"))
+    assert [each.code for each in wait_all(start_ranks(2, whole, tmp_path))] == [0, 0]
+    children = start_ranks(2, killed, tmp_path, partial(runs.slow_steps, 0.05))
+    children[0].wait_for((tmp_path / "killed" / "best.safetensors").is_file)
+    children[0].wait_for(lambda: runs.checkpoint(tmp_path / "killed")["progress"]["iteration"] >= 2)
+    for child in children:
+        child.kill()
+    wait_all(children)
+    assert [each.code for each in wait_all(start_ranks(2, [*killed, "--resume"], tmp_path))] == [0, 0]
+    runs.require_equal(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.slow
 def test_when_one_process_dies_the_other_does_not_wait_for_ever(home):
     children = slow(home, 2, "widowed")
     children[1].kill()

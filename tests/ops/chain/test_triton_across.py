@@ -45,10 +45,15 @@ def run(net, x, towards, cost=0.0, recompute=False):
 @pytest.mark.parametrize(
     ("case", "size", "recompute"),
     [
-        *((case, 2, False) for case in CASES),
-        ("counts, norm a step", 3, True),
+        ("image, norm a step, dropout", 2, False),
+        ("image, shared norm", 3, True),
+        ("counts, norm a step", 2, False),
+        ("delays, dense norm, dropout on spikes", 2, False),
+        ("static, dropout", 2, False),
+        pytest.param("dropout before a dense norm", 2, False, marks=pytest.mark.slow),
+        pytest.param("image, shared norm", 2, False, marks=pytest.mark.slow),
+        pytest.param("counts, norm a step", 3, True, marks=pytest.mark.slow),
         pytest.param("delays, dense norm, dropout on spikes", 3, True, marks=pytest.mark.slow),
-        pytest.param("image, norm a step, dropout", 3, True, marks=pytest.mark.slow),
     ],
 )
 def test_processes_give_the_spikes_and_gradients_of_one(case, size, recompute):
