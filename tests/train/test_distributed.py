@@ -45,7 +45,7 @@ def together(home, size, name, *more, prepare=None):
 
 
 def require_close(found, wanted, *but, close=CLOSE):
-    """Tables, lists, numbers and tensors alike within `close`; whole numbers, words and shares of dead neurons equal."""
+    """Tables, lists, numbers and tensors alike within `close`; whole numbers, words, shares of dead neurons equal."""
     found, wanted = runs.flat(found), runs.flat(wanted)
     assert found.keys() == wanted.keys()
     for path, value in wanted.items():
