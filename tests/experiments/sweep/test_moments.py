@@ -98,7 +98,8 @@ def run_worker(folder, argv):
 
     class HereAndNow(driver.Driver):
         def run(self):
-            work(self._task, multiprocessing.Pipe(duplex=False)[1])
+            pipe = multiprocessing.Pipe(duplex=False)  # both ends stay open
+            work(self._task, pipe[1])
             return True
 
     driver.Driver = HereAndNow
