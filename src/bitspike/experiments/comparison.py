@@ -96,11 +96,11 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def origin(spec: Experiment, data: Dataset, options: RunOptions) -> Origin:
-    """Return the digests of settings and samples that a run's files keep."""
+def origin(spec: Experiment, data: Dataset, options: RunOptions, samples: Mapping[str, str]) -> Origin:
+    """Return the digests of settings and `samples` (`samples_digests`) that a run's files keep."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_samples(spec, data)},
-        samples=samples_digests(spec, data),
+        samples=samples,
         where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),
         own_files=spec.data.file is not None,

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bitspike.data.catalog import drawn_from_seed
 from bitspike.experiments.assembly import RunOptions, build_network, check_fit, iteration_work, make_task
 from bitspike.experiments.comparison import identity, origin
 from bitspike.experiments.folders import locked_folder, prepare_folder, write_experiment
-from bitspike.experiments.run_data import RunData, dataset_of
+from bitspike.experiments.prepared import PreparedData
+from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment
 from bitspike.experiments.summaries import require_same_samples, summarize_run, summarize_trials
 from bitspike.train.loop import Trainer
@@ -110,9 +110,10 @@ def _train_group(
 
     with ExitStack() as held:
         held.enter_context(reproducible(runs[0].spec.train.precision))
-        jobs: list[_Job] = []
-        for run in [run for run in runs if still_to_train(run)]:
-            jobs.append(_make_job(run, options, world, jobs[0].data if jobs else None))
+        prepared = options.prepared or PreparedData()
+        left = [run for run in runs if still_to_train(run)]
+        jobs = [_make_job(run, options, world, prepared) for run in left]
+        held.callback(_release, jobs)
         for job in jobs:
             held.enter_context(locked_folder(job.run.folder, options, world))
         jobs = [job for job in jobs if still_to_train(job.run)]  # another process may have been here since
@@ -136,17 +137,13 @@ def _train_group(
     return [done[run.folder.path] for run in runs] if len(done) == len(runs) else None
 
 
-def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | None) -> _Job:
-    """Open the run's data, and build its network and its trainer.
-
-    `other` is the data of another trial: all trials share one copy, unless the seed draws the samples.
-    """
+def _make_job(run: _Run, options: RunOptions, world: World, prepared: PreparedData) -> _Job:
+    """Open the run's data, which trials share unless the seed draws it, and build its network and its trainer."""
     spec = run.spec
-    shared = None if drawn_from_seed(spec.data.name) else other
-    dataset = dataset_of(spec, options) if shared is None else shared.dataset
+    dataset = prepared.dataset(spec, options)
     net = build_network(spec, dataset.shape)
     check_fit(spec, net, dataset)
-    data = shared or RunData.on_device(spec, dataset, options)
+    data = prepared.on_device(spec, options)
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
@@ -158,12 +155,18 @@ def _make_job(run: _Run, options: RunOptions, world: World, other: RunData | Non
         seed=spec.seed,
         repeat=spec.data.repeat,
         identity=identity(spec, dataset),
-        origin=origin(spec, dataset, options),
+        origin=origin(spec, dataset, options, prepared.digests(spec, options)),
         world=world,
         listener=run.listener,
         graph=options.graph == "auto",
     )
     return _Job(run, data, trainer)
+
+
+def _release(jobs: Sequence[_Job]) -> None:
+    """Free the memory of runs that have ended; the next ones need not wait for Python's garbage collection."""
+    for job in jobs:
+        job.trainer.release()
 
 
 def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None) -> None:

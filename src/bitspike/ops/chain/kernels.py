@@ -3,7 +3,8 @@
 A forward program holds BLOCK words of 32 neurons; neuron i of a step is (b, y, x, channel), channels last. The order of
 operations is that of `lif`, each rounded: launched without fused multiply-adds, spikes are the reference's. Time goes
 in rounds of four steps (which share a draw of the dropout); while one is computed the next two are being read, since
-nothing else hides the memory's latency where neurons are few.
+nothing else hides the memory's latency where neurons are few. Bounds of dropout have one type for all shares, so that
+a new share compiles nothing.
 
 Where the next layer's synapse has a delay or a dropout on spikes (TAPS > 0), the scan filters its own spikes as they
 come and writes the rows that the next product takes; the backward scan filters that product's gradient as it reads it.
@@ -54,7 +55,7 @@ def _current(
 @triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below"])
 def _scan_fwd_kernel(
     current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width,
-    slope, T, total, norm_step, below, keep, out_below, out_keep,
+    slope, T, total, norm_step, below: tl.uint32, keep, out_below: tl.uint32, out_keep,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
     SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
@@ -143,7 +144,7 @@ def _scan_fwd_kernel(
 @triton.jit(do_not_specialize=["T", "below", "out_below"])
 def _scan_bwd_kernel(
     grad, surrogate, before, bits, out, sums, beta_sums, delay_sums, key, beta, delays, width,
-    T, total, below, keep, out_below, out_keep, cost,
+    T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     DROP: tl.constexpr, SUM: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr,
     TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
@@ -224,7 +225,8 @@ def _scan_bwd_kernel(
 
 @triton.jit(do_not_specialize=["T", "below", "out_below"])
 def _static_bwd_kernel(
-    current, grad, out, key, beta, theta, center, slope, T, total, below, keep, out_below, out_keep, cost,
+    current, grad, out, key, beta, theta, center,
+    slope, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     SURROGATE: tl.constexpr, DROP: tl.constexpr, PER_NEURON: tl.constexpr,
     OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, COST: tl.constexpr, BLOCK: tl.constexpr,

@@ -11,7 +11,7 @@ ROUNDS = tl.constexpr(_ROUNDS)
 
 
 @triton.jit(do_not_specialize=["T", "below"])
-def _dropout_kernel(x, out, key, T, total, below, keep, LAYER: tl.constexpr, BLOCK: tl.constexpr):
+def _dropout_kernel(x, out, key, T, total, below: tl.uint32, keep, LAYER: tl.constexpr, BLOCK: tl.constexpr):
     """out[t, i] = x[t, i] * keep where the mask keeps, else 0; a program takes four steps of BLOCK places."""
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     t = tl.program_id(1) * 4
