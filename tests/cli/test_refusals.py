@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bitspike.experiments import prepared
+from bitspike.experiments import kept_data
 from helpers.files import event_arrays, write_npz
 from helpers.own_images import NO_BOARD, TOML, settings
 
@@ -31,7 +31,7 @@ def test_a_folder_with_a_run_is_not_written_over(here, cli):
 @pytest.mark.parametrize("more", [(), ("--resume",), ("--trials", 2)])
 def test_an_out_that_is_a_file_is_told_before_anything_is_read(out, more, here, cli, monkeypatch):
     (here / "taken").write_text("mine")
-    monkeypatch.setattr(prepared, "dataset_of", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr(kept_data, "dataset_of", lambda *_, **__: pytest.fail("read"))
     status, _, err = cli("train", "mine.toml", "--out", out, *more)
     assert status == 1
     assert err.endswith("taken is a file, but a folder is needed; choose another --out\n")
@@ -40,7 +40,7 @@ def test_an_out_that_is_a_file_is_told_before_anything_is_read(out, more, here, 
 
 def test_a_folder_that_cannot_be_written_is_told_before_anything_is_read(here, cli, monkeypatch):
     (here / "closed").mkdir(mode=0o555)
-    monkeypatch.setattr(prepared, "dataset_of", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr(kept_data, "dataset_of", lambda *_, **__: pytest.fail("read"))
     if os.geteuid() == 0:  # who may write anywhere
         monkeypatch.setattr("bitspike.files.os.access", lambda path, mode: Path(path).name != "closed")
     status, _, err = cli("train", "mine.toml", "--out", "closed/run")

@@ -14,7 +14,7 @@ from bitspike import Relax, build
 from bitspike.bench import cases as cases_module
 from bitspike.bench.seeds import JointSteps, select_step_cases
 from bitspike.data import Images
-from bitspike.experiments import prepared
+from bitspike.experiments import kept_data
 from bitspike.experiments import runs as experiment_runs
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.presets import preset
@@ -127,7 +127,7 @@ def test_trials_begun_alone_are_ended_together_and_the_other_way_round(tmp_path)
 
 def test_complete_trials_are_not_trained_again(tmp_path, monkeypatch):
     first = train(tmp_path, "out", together=True)
-    monkeypatch.setattr(prepared, "dataset_of", None)
+    monkeypatch.setattr(kept_data, "dataset_of", None)
     again = train(tmp_path, "out", together=True, resume=True)
     assert again["accuracies"] == first["accuracies"]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,9 +27,6 @@ from bitspike.train.seeds import mixed
 from bitspike.train.tasks import LOSSES, Task
 from bitspike.train.tricks import tricks_for
 
-if TYPE_CHECKING:
-    from bitspike.experiments.prepared import PreparedData
-
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -41,7 +38,6 @@ class RunOptions:
     command: str = "bitspike.experiments.runs"
     data_root: Path | None = None
     dataset: Dataset | None = None  # samples passed from Python, for an experiment with data.passed
-    prepared: PreparedData | None = None  # data that this run shares with others of the process
     listener: Listener = field(default_factory=Listener)
     progress: Progress = silent
     started: Callable[[Experiment, Dataset, SpikingNetwork, Path], object] = lambda spec, data, net, out: None

@@ -97,7 +97,7 @@ def _digest(values: Any) -> str:
 
 
 def origin(spec: Experiment, data: Dataset, options: RunOptions, samples: Mapping[str, str]) -> Origin:
-    """Return the digests of settings and `samples` (`samples_digests`) that a run's files keep."""
+    """Return the digests of settings and of `samples` that a run's files keep."""
     return Origin(
         settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_samples(spec, data)},
         samples=samples,

@@ -13,7 +13,7 @@ from typing import Any
 from bitspike.experiments.assembly import RunOptions, build_network, check_fit, iteration_work, make_task
 from bitspike.experiments.comparison import identity, origin
 from bitspike.experiments.folders import locked_folder, prepare_folder, write_experiment
-from bitspike.experiments.prepared import PreparedData
+from bitspike.experiments.kept_data import KeptData
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment
 from bitspike.experiments.summaries import require_same_samples, summarize_run, summarize_trials
@@ -29,7 +29,7 @@ Summary = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class RequestedRun:
     """A requested run: its experiment, its folder, and the listener of its progress."""
 
     spec: Experiment
@@ -41,7 +41,7 @@ class _Run:
 class _Job:
     """A run that has work left: its data and its trainer."""
 
-    run: _Run
+    run: RequestedRun
     data: RunData
     trainer: Trainer
 
@@ -49,8 +49,7 @@ class _Job:
 def train_run(spec: Experiment, out: Path, options: RunOptions) -> Summary | None:
     """Train one network; return what summary.json holds, or None if it was interrupted and can be resumed."""
     with joined(options.device) as world:
-        done = _train_group([_Run(spec, RunFolder(out), options.listener)], options, world)
-    return None if done is None else done[0]
+        return train_group([RequestedRun(spec, RunFolder(out), options.listener)], options, world)[0]
 
 
 def train_trials(
@@ -70,7 +69,7 @@ def train_trials(
         raise ValueError("--together trains all trials in one process, but torchrun started several; use one way")
     listeners = TrialListeners(options.listener, trials)
     runs = [
-        _Run(
+        RequestedRun(
             spec.model_copy(update={"seed": spec.seed + trial}),
             RunFolder(out / f"trial-{trial}"),
             listeners.listener_for(trial) if together else options.listener,
@@ -80,10 +79,10 @@ def train_trials(
     done: list[Summary] = []
     with joined(options.device) as world:  # once: torchrun's store holds the addresses of the first time
         for group in [runs] if together else [[run] for run in runs]:
-            summaries = _train_group(group, options, world, above=RunFolder(out), together=together)
-            if summaries is None:
+            summaries = train_group(group, options, world, above=RunFolder(out), together=together)
+            done += [summary for summary in summaries if summary is not None]
+            if None in summaries:
                 return None
-            done += summaries
     require_same_samples(spec, done, [run.folder.path for run in runs])
     summary = summarize_trials(spec, done, options)
     if World.rank_here() == 0:
@@ -91,18 +90,25 @@ def train_trials(
     return summary
 
 
-def _train_group(
-    runs: Sequence[_Run], options: RunOptions, world: World, *, above: RunFolder | None = None, together: bool = False
-) -> list[Summary] | None:
-    """Train the runs (one or more) at the same time; return their summaries, or None if they were interrupted.
+def train_group(
+    runs: Sequence[RequestedRun],
+    options: RunOptions,
+    world: World,
+    *,
+    above: RunFolder | None = None,
+    together: bool = False,
+    kept: KeptData | None = None,
+) -> list[Summary | None]:
+    """Train the runs (one or more) at the same time; return their summaries, None for one that was interrupted.
 
-    Runs that are complete already are not trained again. All memory is free again when this returns. `above` is the
-    folder of the trials that the runs belong to.
+    Runs that are complete already are not trained again. `above` is the folder of the trials that the runs belong to.
+    `kept` holds data that is opened already, and stays open; without it all memory is free again when this returns.
     """
+    kept = KeptData() if kept is None else kept
     began = datetime.now(UTC).isoformat(timespec="seconds")
     done: dict[Path, Summary] = {}
 
-    def still_to_train(run: _Run) -> bool:
+    def still_to_train(run: RequestedRun) -> bool:
         summary = prepare_folder(run.spec, run.folder, options, world)
         if summary is not None:
             done[run.folder.path] = summary
@@ -110,9 +116,9 @@ def _train_group(
 
     with ExitStack() as held:
         held.enter_context(reproducible(runs[0].spec.train.precision))
-        prepared = options.prepared or PreparedData()
-        left = [run for run in runs if still_to_train(run)]
-        jobs = [_make_job(run, options, world, prepared) for run in left]
+        jobs: list[_Job] = []
+        for run in [run for run in runs if still_to_train(run)]:
+            jobs.append(_make_job(run, options, world, kept))
         held.callback(_release, jobs)
         for job in jobs:
             held.enter_context(locked_folder(job.run.folder, options, world))
@@ -134,16 +140,16 @@ def _train_group(
                 done[job.run.folder.path] = summarize_run(
                     job.run.spec, job.data, job.trainer, ended, options, world, more
                 )
-    return [done[run.folder.path] for run in runs] if len(done) == len(runs) else None
+    return [done.get(run.folder.path) for run in runs]
 
 
-def _make_job(run: _Run, options: RunOptions, world: World, prepared: PreparedData) -> _Job:
-    """Open the run's data, which trials share unless the seed draws it, and build its network and its trainer."""
+def _make_job(run: RequestedRun, options: RunOptions, world: World, kept: KeptData) -> _Job:
+    """Take the run's data, and build its network and its trainer."""
     spec = run.spec
-    dataset = prepared.dataset(spec, options)
+    dataset = kept.dataset(spec, options)
     net = build_network(spec, dataset.shape)
     check_fit(spec, net, dataset)
-    data = prepared.on_device(spec, options)
+    data = kept.on_device(spec, options)
     trainer = Trainer(
         net,
         spec.net.schedules(len(net.layers)),
@@ -155,7 +161,7 @@ def _make_job(run: _Run, options: RunOptions, world: World, prepared: PreparedDa
         seed=spec.seed,
         repeat=spec.data.repeat,
         identity=identity(spec, dataset),
-        origin=origin(spec, dataset, options, prepared.digests(spec, options)),
+        origin=origin(spec, dataset, options, kept.digests(spec, options)),
         world=world,
         listener=run.listener,
         graph=options.graph == "auto",

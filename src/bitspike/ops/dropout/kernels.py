@@ -6,14 +6,27 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
+from bitspike.ops.trials import _at, _trial
 
 ROUNDS = tl.constexpr(_ROUNDS)
 
 
-@triton.jit(do_not_specialize=["T", "below"])
-def _dropout_kernel(x, out, key, T, total, below: tl.uint32, keep, LAYER: tl.constexpr, BLOCK: tl.constexpr):
-    """out[t, i] = x[t, i] * keep where the mask keeps, else 0; a program takes four steps of BLOCK places."""
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+@triton.jit(do_not_specialize=["T", "below", "trials"])
+def _dropout_kernel(
+    x, out, key, numbers, bounds, trials, T, total, below: tl.uint32, keep,
+    LAYER: tl.constexpr, MANY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out[t, i] = x[t, i] * keep where the mask keeps, else 0; a program takes four steps of BLOCK places.
+
+    MANY trials have a key, a factor (the second of their `numbers`) and a bound each.
+    """
+    program = tl.program_id(0)
+    if MANY:
+        trial, program = _trial(trials)
+        x, out = x + trial * T * total, out + trial * T * total
+        key, keep = _at(key, trial, tl.int64), tl.load(numbers + trial * 2 + 1)
+        below = tl.load(bounds + trial).to(tl.uint32)
+    place = program * BLOCK + tl.arange(0, BLOCK)
     t = tl.program_id(1) * 4
     d0, d1, d2, d3 = tl.philox(tl.load(key), place, tl.program_id(1), LAYER, 0, ROUNDS)
     total = tl.full([], 0, tl.int64) + total
