@@ -3,11 +3,11 @@
     python benchmarks/search_speed.py [fashion] [shd] [dvs128] [--trials 20] [--epochs 3] [--at-once 1 5 10]
         [--processes 4] [--data FOLDER] [--out results/search-speed.json]
 
-Trials differ in decay, slope, dropout, learning rate, momentum and clipping, as those of a search do. They are runs with
-all their files; the test samples are evaluated too. Data are those of FOLDER, or synthetic ones of the same size and
-density: time does not depend on their meaning. Compilation and imports come before the clock starts, since a search pays
-them once. Processes share the GPU by NVIDIA's MPS where `nvidia-cuda-mps-control` runs; each of them makes its part of
-the trials, and the clock runs from when all are ready until the last has ended.
+Trials differ in decay, slope, dropout, learning rate, momentum and clipping, as those of a search do. They are runs
+with all their files; the test samples are evaluated too. Data are those of FOLDER, or synthetic ones of the same size
+and density: time does not depend on their meaning. Compilation and imports come before the clock starts, since a search
+pays them once. Processes share the GPU by NVIDIA's MPS where `nvidia-cuda-mps-control` runs; each of them makes its
+part of the trials, and the clock runs from when all are ready until the last has ended.
 """
 
 from __future__ import annotations
@@ -163,7 +163,11 @@ def main() -> None:
     def note(name: str, processes: int, at_once: int, seconds: float) -> None:
         hour = round(3600 * args.trials / seconds)
         row = {"search": name, "epochs": args.epochs, "processes": processes, "at_once": at_once, "trials": args.trials}
-        row |= {"seconds": round(seconds, 2), "trials_an_hour": hour, "seconds_of_500": round(500 * seconds / args.trials)}
+        row |= {
+            "seconds": round(seconds, 2),
+            "trials_an_hour": hour,
+            "seconds_of_500": round(500 * seconds / args.trials),
+        }
         rows.append(row)
         print(" ".join(f"{key}={value}" for key, value in row.items()), flush=True)
         write_text(args.out, json.dumps(result, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Eight sets of events as sensors give them, and three of images: each is a function of a seed.
+"""Nine sets of events as sensors give them, and five of images: each is a function of a seed.
 
     python benchmarks/sensor_sets.py --out DIR [--only NAMES] [--seed N]
 
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from image_sets import clothes, digits, letters
+from picture_sets import balls, shapes, textures
 from sensor_events import Array, TwoFiles
 from sensors_in_room import camera, radar, vibration
 from sensors_of_speech import keywords
@@ -37,7 +38,8 @@ SENSORS: dict[str, Callable[[int], TwoFiles]] = {
     "vibration-32": vibration,
 }
 IMAGES: dict[str, Callable[[int], TwoFiles]] = {"digits-npz": digits, "clothes-npz": clothes, "letters-16": letters}
-SETS = SENSORS | IMAGES
+PICTURES: dict[str, Callable[[int], TwoFiles]] = {"shapes-20": shapes, "textures-28": textures, "balls-28": balls}
+SETS = SENSORS | IMAGES | PICTURES
 
 
 def repeated(arrays: Mapping[str, Array], channels: int, copies: int) -> dict[str, Array]:

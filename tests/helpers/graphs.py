@@ -51,7 +51,7 @@ class ReplayStandIn:
 def record_iterations(monkeypatch):
     """Let trainers on the CPU do as on a GPU: the plan holds all, and iterations are recorded by the stand-in."""
     monkeypatch.setattr(iteration, "planned_on", lambda device: True)
-    monkeypatch.setattr(iteration, "no_graph", lambda device, world: None)
+    monkeypatch.setattr(iteration, "no_graph", lambda *_: None)
     monkeypatch.setattr(iteration, "CudaGraph", ReplayStandIn)
 
 

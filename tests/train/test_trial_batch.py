@@ -59,7 +59,15 @@ def samples():
 
 
 def trainer(samples, folder, seed, net=None, train=None, *, task=CountTask(), notation=NETWORK, **more):  # noqa: B008
-    settings = {"epochs": 2 if GPU else 1, "batch": 4, "lr": 1e-2, "tensorboard": False, "watch_every": 3, "half_period": 9, **(train or {})}
+    settings = {
+        "epochs": 2 if GPU else 1,
+        "batch": 4,
+        "lr": 1e-2,
+        "tensorboard": False,
+        "watch_every": 3,
+        "half_period": 9,
+        **(train or {}),
+    }
     network = build(
         notation, SHAPE, generator=torch.Generator().manual_seed(seed), **({"theta": 1.0, "norm": None} | (net or {}))
     )
@@ -128,7 +136,10 @@ def test_a_gradient_that_is_not_finite_stays_in_its_trial(samples, tmp_path):
     [
         ({}, None),
         ({"train": {"batch": 5}}, "the trials differ in their batch, their loss or what changes with the iteration"),
-        ({"task": CountTask(1.0, 0.2)}, "the trials differ in their batch, their loss or what changes with the iteration"),
+        (
+            {"task": CountTask(1.0, 0.2)},
+            "the trials differ in their batch, their loss or what changes with the iteration",
+        ),
         ({"task": CrossEntropyTask()}, "a trial has another loss than that of counts"),
         ({"train": {"shift": 1}}, "a trick of training has no trial dimension"),
         ({"net": {"dense_norm": True}}, "layer 1 has a batch norm or delays"),

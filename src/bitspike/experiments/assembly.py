@@ -51,8 +51,8 @@ class RunOptions:
 def pick_device(name: str, *, where: str = "") -> torch.device:
     """Return the device of "auto", "cpu", "cuda" or "cuda:N"; auto takes a GPU if there is one.
 
-    Each process of torchrun gets its own GPU. Errors speak of the option `--device`, or of the argument of the function
-    `where`.
+    Each process of torchrun gets its own GPU; more processes than GPUs share them. Errors speak of the option
+    `--device`, or of the argument of the function `where`.
     """
 
     def option(value: str) -> str:
@@ -78,7 +78,7 @@ def pick_device(name: str, *, where: str = "") -> torch.device:
     if colon and int(index) >= gpus:
         seen = "only cuda:0" if gpus == 1 else f"cuda:0 to cuda:{gpus - 1}"
         raise ValueError(f"{place}{option(name)}: PyTorch sees {seen} here; use {option('cuda')}, or one of these")
-    device = torch.device("cuda", int(index if colon else os.environ.get("LOCAL_RANK", "0")))
+    device = torch.device("cuda", int(index) if colon else int(os.environ.get("LOCAL_RANK", "0")) % gpus)
     torch.cuda.set_device(device)
     return device
 

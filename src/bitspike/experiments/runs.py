@@ -23,7 +23,7 @@ from bitspike.train.progress import Listener
 from bitspike.train.run_folder import RunFolder
 from bitspike.train.together import run_together
 from bitspike.train.trial_listeners import TrialListeners
-from bitspike.train.world import World, joined
+from bitspike.train.world import World, joined, shares_gpus
 
 Summary = dict[str, Any]
 
@@ -181,5 +181,7 @@ def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None
     write_experiment(spec, job.trainer, world, above)
     if world.first:
         options.started(spec, job.data.dataset, job.trainer.net, folder.path)
+        if world.size > 1 and options.device.type == "cuda" and shares_gpus():
+            job.run.listener.note("processes share a GPU and exchange through the host's memory: one process is faster")
     for warning in job.data.warnings(spec):
         job.trainer.warn(warning)

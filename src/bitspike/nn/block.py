@@ -151,7 +151,7 @@ def _as_sequence(x: Tensor, steps: int | None) -> tuple[Tensor, None]:
 def _dropped(drop: Dropout, x: Tensor, *, one_kernel: bool) -> Tensor:
     """Return `x [T, B, ...]` after dropout; on a GPU with a key, one kernel may do it."""
     key = None
-    if one_kernel and not plain.changed_dropout(drop) and drop.shard is None:
+    if one_kernel and not plain.changed_dropout(drop):
         key = drop.key
     fits = x.dtype == torch.float32 and x.numel() > 0
     if key is None or not fits or not fused_on_gpu(x.device):
@@ -160,7 +160,7 @@ def _dropped(drop: Dropout, x: Tensor, *, one_kernel: bool) -> Tensor:
     from bitspike.ops.dropout.triton import dropout
 
     with torch.cuda.device_of(x):
-        return dropout(x, drop.p, key, drop.layer)
+        return dropout(x, drop.p, key, drop.layer, drop.shard.start if drop.shard else 0)
 
 
 def _normalized(norm: nn.Module, current: Tensor, steps: int, *, at_once: bool) -> Tensor:

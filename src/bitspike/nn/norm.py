@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
 from bitspike.nn.synapses import per_step, require_images
-from bitspike.ops.available import transformed
+from bitspike.ops.available import fused_on_gpu, transformed
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.current import fold_norm as fold
 from bitspike.ops.native import library
 from bitspike.ops.norm import reference
 from bitspike.ops.norm.c import step_norm as step_norm_c
+from bitspike.ops.norm.c_across import step_norm_across as step_norm_c_across
 from bitspike.ops.norm.reference import Averages, contiguous_norm
 from bitspike.ops.norm.torch import step_norm
 
@@ -26,6 +30,28 @@ class _BatchNorm(nn.BatchNorm2d):
         """Return PyTorch's batch norm of `x`, with time as a part of the batch."""
         forward = super().forward
         return contiguous_norm(lambda images: per_step(forward, images), x)
+
+    def _exchanged(self, x: Tensor, shard: Shard, copies: int = 1) -> Tensor | None:
+        """Return what `_across` returns for the statistics of each step, by kernels that exchange less often.
+
+        None if only the plain definition can do it. The answer is the same in every process.
+        """
+        if not self.affine or not self._averages_fit() or not shard.everywhere or x.dtype != torch.float32:
+            return None
+        run = exchanging_norm(x)
+        if run is None:
+            return None
+        momentum = 1 - (1 - _number(self.momentum)) ** copies
+        averages = Averages(self.running_mean, self.running_var, momentum)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(len(x) * copies)
+        return run(x, self.weight, self.bias, averages, self.eps, shard.across)
+
+    def _averages_fit(self) -> bool:
+        """Return whether kernels may read the parameters and move the averages: all lie in a row, in float32."""
+        parts = (self.weight, self.bias, self.running_mean, self.running_var)
+        fit = all(part is None or is_ordinary(part, (self.num_features,), self.weight.device) for part in parts)
+        return fit and all(part is None or part.is_contiguous() for part in parts) and _number(self.momentum) < 1
 
     def _across(self, x: Tensor, shard: Shard, copies: int, folded: tuple[int, ...]) -> Tensor:
         """Normalize `[S, B, C, H, W]` by the mean and variance over `folded`; move the running averages S times.
@@ -48,6 +74,11 @@ class _BatchNorm(nn.BatchNorm2d):
         """Normalize `[T, B, C, H, W]` or `[B, C, H, W]` by one mean and variance over all but the channels."""
         if self.shard is not None and self.training:
             whole = x if x.dim() == 5 else x[None]
+            if self.momentum is not None:
+                # one step of a batch that is T times as large
+                out = self._exchanged(whole.flatten(0, 1)[None], self.shard)
+                if out is not None:
+                    return out.view_as(x)
             return self._across(whole, self.shard, 1, (0, 1, 3, 4)).view_as(x)
         return self._pytorchs(x)
 
@@ -83,8 +114,9 @@ class StepBatchNorm2d(_BatchNorm):
         if not self.training and self.track_running_stats:
             return self._pytorchs(x)
         if self.shard is not None:
-            whole = x if x.dim() == 5 else x[None]
-            return self._across(whole, self.shard, steps, (1, 3, 4)).view_as(x)
+            whole, copies = (x, 1) if x.dim() == 5 else (x[None], steps)
+            out = None if plain else self._exchanged(whole, self.shard, copies)
+            return (self._across(whole, self.shard, copies, (1, 3, 4)) if out is None else out).view_as(x)
         averages = Averages(self.running_mean, self.running_var, momentum)
         count = self.num_batches_tracked
         if x.dim() == 4:
@@ -181,6 +213,21 @@ def fold_norm(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     if norm.running_mean is None or norm.running_var is None:
         raise ValueError("fold_norm: the batch norm must keep running averages, but has none")
     return fold(norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps)
+
+
+def exchanging_norm(x: Tensor) -> Callable[..., Tensor] | None:
+    """Return the kernels that normalize a batch of several processes on x's device; None if there are none."""
+    if (os.environ.get("BITSPIKE_BACKEND") or "auto") != "auto" or transformed():
+        return None
+    if torch.is_autocast_enabled(x.device.type):
+        return None
+    if x.device.type == "cpu":
+        return step_norm_c_across if library.library() is not None else None
+    if not fused_on_gpu(x.device):
+        return None
+    from bitspike.ops.norm.triton_across import step_norm_across
+
+    return step_norm_across
 
 
 def _parallel(x: Tensor) -> bool:

@@ -5,8 +5,6 @@ What a trial has of its own (weights, thresholds, a key) is found by its address
 trial are a stretch of the grid's first axis. A kernel's argument `MANY` says whether it has that dimension: without it
 nothing is read from tables, and the compiled kernel is that of one network.
 """
-# mypy: disable-error-code="no-untyped-def"
-# (Triton's language is not Python's: its functions have no types that mypy knows.)
 
 from __future__ import annotations
 
@@ -14,22 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
-
-
-@triton.jit
-def _trial(trials):
-    """Return the program's trial, and its place on the first axis among the programs of that trial."""
-    each = tl.num_programs(0) // trials
-    return (tl.program_id(0) // each).to(tl.int64), tl.program_id(0) % each
-
-
-@triton.jit
-def _at(addresses, trial, KIND: tl.constexpr):
-    """Return a pointer to the trial's tensor."""
-    return tl.load(addresses + trial).to(tl.pointer_type(KIND))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,42 @@ class Graph(Protocol):
     def replay(self) -> None: ...
 
 
+@contextmanager
+def recording_on(stream: torch.cuda.Stream) -> Iterator[None]:
+    """Run the block on `stream` with the device at rest, unused memory freed, and no garbage collection."""
+    # A collection during the recording could free what other streams use, which ends the recording. Only young
+    # objects are collected before it, such as those of the first iterations: all of them would take 0.2 s.
+    gc.collect(1)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        torch.cuda.synchronize(stream.device)
+        torch.cuda.empty_cache()  # what the body took before, the graph takes again
+        # not torch.cuda.graph, which would leave the stream current where the recording fails
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def begin_capture(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+    """Begin to record on the current stream; other threads may use the device."""
+    graph.capture_begin(pool, capture_error_mode="thread_local")
+
+
+def end_capture(graph: torch.cuda.CUDAGraph, pool: Any, stream: torch.cuda.Stream) -> None:
+    """End the recording on `stream`; if it has failed, give its memory back and raise."""
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        # PyTorch does not tell its allocator, which would then refuse to empty its cache
+        for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+            with suppress(RuntimeError):
+                getattr(torch._C, name, lambda device, pool: None)(stream.device.index, pool)
+        raise
+
+
 class CudaGraph:
     """A CUDA graph that is recorded on `stream`; it keeps the memory of the recorded work as long as it lives."""
 
@@ -28,42 +64,17 @@ class CudaGraph:
         self._graph = torch.cuda.CUDAGraph()
 
     def record(self, body: Callable[[], T]) -> T:
-        # A collection during the recording could free what other streams use, which ends the recording. Only young
-        # objects are collected before it, such as those of the first iterations: all of them would take 0.2 s.
-        gc.collect(1)
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            torch.cuda.synchronize(self._stream.device)
-            torch.cuda.empty_cache()  # what the body took before, the graph takes again
-            # not torch.cuda.graph, which would leave the stream current where the recording fails
-            with torch.cuda.stream(self._stream):
-                return self._recorded(body)
-        finally:
-            if collects:
-                gc.enable()
-
-    def _recorded(self, body: Callable[[], T]) -> T:
         pool = torch.cuda.graph_pool_handle()
-        self._graph.capture_begin(pool, capture_error_mode="thread_local")  # other threads may use the device
-        try:
-            result = body()
-        except BaseException:
-            with suppress(RuntimeError):  # says only that something failed before
-                self._end(pool)
-            raise
-        self._end(pool)
-        return result
-
-    def _end(self, pool: Any) -> None:
-        try:
-            self._graph.capture_end()
-        except RuntimeError:
-            # PyTorch does not tell its allocator, which would then refuse to empty its cache
-            for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
-                with suppress(RuntimeError):
-                    getattr(torch._C, name, lambda device, pool: None)(self._stream.device.index, pool)
-            raise
+        with recording_on(self._stream):
+            begin_capture(self._graph, pool)
+            try:
+                result = body()
+            except BaseException:
+                with suppress(RuntimeError):  # says only that something failed before
+                    end_capture(self._graph, pool, self._stream)
+                raise
+            end_capture(self._graph, pool, self._stream)
+            return result
 
     def replay(self) -> None:
         self._graph.replay()

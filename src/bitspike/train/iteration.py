@@ -24,6 +24,7 @@ from bitspike.train.numerics import as_input, cast, dtype_of
 from bitspike.train.optim import gradient_norms, make_optimizer, parameter_groups, set_learning_rates
 from bitspike.train.plan import Plan
 from bitspike.train.seeds import mixed, order
+from bitspike.train.split_graph import SplitGraph
 from bitspike.train.stopwatch import Stopwatch
 from bitspike.train.tasks import Task, judge_output
 from bitspike.train.tricks import make_tricks
@@ -47,11 +48,9 @@ def keyed_on(device: torch.device) -> bool:
     return planned_on(device) or library() is not None
 
 
-def no_graph(device: torch.device, world: World) -> str | None:
+def no_graph(device: torch.device) -> str | None:
     """Return why iterations cannot be recorded in a CUDA graph; None if they can."""
-    if device.type != "cuda":
-        return "CUDA graphs need a GPU"
-    return "several processes exchange gradients in every iteration" if world.size > 1 else None
+    return None if device.type == "cuda" else "CUDA graphs need a GPU"
 
 
 class Iteration:
@@ -95,7 +94,7 @@ class Iteration:
         self.sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         self.shares = {size: self._share(size) for size in (self.batch, self.size(self.count - 1))}
         self.watch = Stopwatch(self.device)
-        self.refusal = no_graph(self.device, world) if graph else "switched off"
+        self.refusal = no_graph(self.device) if graph else "switched off"
         self.forget()
 
     def _share(self, size: int) -> Tensor:
@@ -106,7 +105,8 @@ class Iteration:
     def forget(self) -> None:
         """Drop the recording, and record again after three iterations: the optimizer may use other memory now."""
         full = partial(self.body, self.batch)
-        self.captured = Captured(full, self.device, refusal=self.refusal, graph=CudaGraph)
+        graph = CudaGraph if self.world.size == 1 else SplitGraph
+        self.captured = Captured(full, self.device, refusal=self.refusal, graph=graph)
 
     def begin(self, epoch: int, iteration: int, step: int) -> None:
         """Copy the plan of `epoch` to the device; the next is its `iteration`, which is the run's `step`."""
@@ -160,7 +160,8 @@ class Iteration:
                 if world.size > 1:
                     loss = loss * ((stop - start) / size)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        with torch.autograd.set_multithreading_enabled(world.size == 1):  # a SplitGraph is cut in this thread
+            loss.backward()
         world.sum_gradients(self.parameters)
         self._update()
         self._tally(loss, right, size)

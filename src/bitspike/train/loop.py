@@ -250,7 +250,8 @@ class Trainer(Stepper):
         """Return for each value whether it is True in any process: clocks and signals differ among processes."""
         if self.world.size == 1:
             return list(mine)
-        return [bool(value) for value in self.world.max_(torch.tensor(mine, dtype=torch.float32, device=self.device))]
+        # on the CPU, so that nobody waits for the device
+        return [bool(value) for value in self.world.max_(torch.tensor(mine, dtype=torch.float32, device="cpu"))]
 
     # Checkpoints
 

@@ -1,7 +1,8 @@
 """One iteration of several trainers as one chain of kernels, which have a trial dimension (ops/trials.py).
 
-A small network leaves most of a GPU idle, and a stream for each of several makes many small kernels, which take longer
-to start than to run. Here one kernel does its work for all trials. Each trial's numbers are those of a run alone.
+A stream for each of several small networks makes many small kernels, which take longer to start (1.4 us each in one
+graph on an H200) than to run. Here one kernel does its work for all trials. Each trial's numbers are those of a run
+alone.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from bitspike.train.tricks.clips import ClipGradients, ClipLatentWeights, ClipWe
 if TYPE_CHECKING:
     from bitspike.nn.fast.trials import TrialsOutput
 
-# Neurons times steps of a batch above which a network fills the GPU by itself; then streams of their own are faster.
-MOST_NEURON_STEPS = 2**24
+# Neurons times steps of a batch above which kernels take longer to run than to start: streams of their own, which
+# overlap unlike kernels, are then as fast. DVS128 at batch 8 has 3.2 million and came out even (docs/reports/speed.md).
+MOST_NEURON_STEPS = 2**21
 _KNOWN_TRICKS = (ClipGradients, ClipWeights, ClipLatentWeights)
 
 SideBySide = Callable[[Sequence[Callable[[], object]]], object]  # runs functions, one for each trial, at the same time
@@ -86,11 +88,14 @@ class TrialBatch:
         from bitspike.nn.fast.trials import TrialNetworks
         from bitspike.ops.trials import addresses
 
-        self.trainers = list(trainers)
+        if not isinstance(trainers[0].samples, Frames):
+            raise TypeError("TrialBatch: the samples must be event counts; ask unlike() first")
+        self.trainers, self._samples = list(trainers), trainers[0].samples
         works, device = [trainer.work for trainer in trainers], trainers[0].device
         self._networks = TrialNetworks([t.net for t in trainers], [work.plan.key for work in works])
         memories = [work.plan.memory() for work in works]
-        self._plans = [addresses(part) for part in zip(*memories, strict=True)]
+        tables, cursors, lines = (addresses(part) for part in zip(*memories, strict=True))
+        self._plans = tables, cursors, lines
         self._width = memories[0][2].shape[1]
         self._rows = addresses([work.plan.rows for work in works])
         self._steps = addresses([work.plan.step for work in works])
@@ -122,9 +127,8 @@ class TrialBatch:
         """Move all plans on; return counts `[k, T, B, ...]` and labels `[k, B]` of their rows."""
         from bitspike.ops.batches.trials import next_lines, scatter_trials
 
-        samples = self.trainers[0].samples
-        assert isinstance(samples, Frames)  # noqa: S101
-        next_lines(*self._plans, self._width)
+        samples = self._samples
+        next_lines(self._plans, self._width)
         counts, labels = scatter_trials(
             samples.index, samples.count, samples.starts, samples.lengths, samples.labels, self._rows, size,
             samples.steps, torch.Size(samples.shape).numel(), samples.longest,

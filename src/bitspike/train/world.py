@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from bitspike.nn.sharding import Shard
+from bitspike.train.exchange import add_up
 
 
 class _Sum(torch.autograd.Function):
@@ -20,9 +21,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return add_up(x.contiguous().clone())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
@@ -56,13 +55,11 @@ class World:
         if self.size == 1:
             return None
         start, stop = self.share(count)
-        return Shard(start * rows, stop * rows, count * rows, _Sum.apply)
+        return Shard(start * rows, stop * rows, count * rows, _Sum.apply, everywhere=count >= self.size)
 
     def sum_(self, tensor: Tensor) -> Tensor:
         """Sum a tensor over all processes, in place."""
-        if self.size > 1:
-            dist.all_reduce(tensor)
-        return tensor
+        return add_up(tensor) if self.size > 1 else tensor
 
     def max_(self, tensor: Tensor) -> Tensor:
         """Take the maximum of a tensor over all processes, in place."""
@@ -78,12 +75,9 @@ class World:
             if p.grad is None:  # a process without a sample of this batch still takes part
                 p.grad = torch.zeros_like(p)
         grads = [p.grad for p in parameters if p.grad is not None]
-        flat = torch.cat([grad.flatten() for grad in grads])
-        dist.all_reduce(flat)
-        at = 0
-        for grad in grads:
-            grad.copy_(flat[at : at + grad.numel()].view_as(grad))
-            at += grad.numel()
+        flat = add_up(torch.cat([grad.flatten() for grad in grads]))
+        parts = flat.split([grad.numel() for grad in grads])
+        torch._foreach_copy_(grads, [part.view_as(grad) for part, grad in zip(parts, grads, strict=True)])
 
     def wait(self) -> None:
         """Wait until all processes have come to this call."""
@@ -91,14 +85,22 @@ class World:
             dist.barrier()
 
 
+def shares_gpus() -> bool:
+    """Return whether torchrun started more processes here than there are GPUs; NCCL takes one for each."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > torch.cuda.device_count()
+
+
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """Join the processes that torchrun started; without torchrun, this process is alone."""
+    """Join the processes that torchrun started; without torchrun, this process is alone.
+
+    Tensors of a GPU are exchanged by NCCL if each process has a GPU of its own, else by gloo in the host's memory.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World()
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" and not shares_gpus() else "gloo")
     try:
         yield World(dist.get_rank(), dist.get_world_size())
         dist.barrier()  # no process ends while another still sends to it

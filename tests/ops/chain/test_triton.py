@@ -333,7 +333,7 @@ def test_what_is_not_fused_says_why(settings, x, reason):
         (lambda layer: layer.register_forward_hook(lambda *a: None), "hooks of its own"),
         (lambda layer: layer.lif.register_forward_pre_hook(lambda *a: None), "hooks of its own"),
         (lambda layer: setattr(layer.lif, "theta", torch.ones(40, device=DEVICE)), "threshold for each neuron"),
-        (lambda layer: setattr(layer.dropout, "shard", Shard(0, 1, 2, lambda t: t)), "dropout with other processes"),
+        (lambda layer: setattr(layer.dropout, "shard", Shard(0, 1, 2, lambda t: t)), "draws of dropout with other"),
         (lambda layer: layer.half(), "weights of torch.float16"),
     ],
 )
@@ -348,7 +348,7 @@ def test_changed_layers_are_not_fused(change, reason):
     [
         (lambda layer: setattr(layer.norm, "momentum", 1.0), "momentum 1"),
         (lambda layer: layer.norm.eval(), "evaluation mode"),
-        (lambda layer: setattr(layer.norm, "shard", Shard(0, 1, 2, lambda t: t)), "statistics with other processes"),
+        (lambda layer: setattr(layer.norm, "shard", Shard(0, 1, 3, lambda t: t, False)), "that has no sample"),
         (lambda layer: setattr(layer.synapse, "padding", (1, 1)), "padding"),
         (lambda layer: setattr(layer.pools[0], "stride", 1), "plain average"),
         (lambda layer: setattr(layer.dropout, "p", 0.5), "dropout on a convolution"),

@@ -56,6 +56,17 @@ def test_taps_weigh_as_a_gaussian(backend):
     assert out.flatten().tolist() == pytest.approx([2 * w for w in wanted] + [0, 0], rel=1e-12)
 
 
+@pytest.mark.parametrize("width", [0.3, 1.0, 2.0])
+def test_no_tap_is_too_small_for_fast_arithmetic(width):
+    """Weights that no sum would notice are 0, because CPUs are slow with products as small as theirs."""
+    delays = torch.linspace(0, 25, 60)
+    weights = taps(delays, 25, width)
+    exact = torch.softmax(-((torch.arange(26.0) - delays[:, None]) / width).square() / 2, dim=1)
+    assert ((weights == 0) == (exact < 1e-20)).all()
+    assert ((weights == exact) | (exact < 1e-20)).all()
+    assert (weights == 0).any()
+
+
 def test_longest_is_the_largest_delay_rounded_up_unless_given():
     one = one_neuron([1.0, 0, 0, 0, 0])
     for d, longest in ((2.2, 3), (2.0, 2), (0.0, 0)):

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from bitspike.nn.block import Block
 
 
+# What processes exchange depends on their paths, so all take one.
+NOT_EVERYWHERE = "shares its statistics with a process that has no sample of this batch"
+
+
 def refused_convolution(block: Block, x: Tensor) -> str | None:
     """Return why the modules must convolve `x [T, B, C, H, W]`; None if C can. Its pools may be any."""
     conv = block.synapse
@@ -95,7 +99,7 @@ def _unlike_layer(block: Block, before: Block | None, device: torch.device, *, o
 
 
 def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
-    """Yield why a block is not fused. It must be a Block of plain parts; dropout is on dense layers and not shared."""
+    """Yield why a block is not fused. It must be a Block of plain parts; dropout is on dense layers."""
     norm = block.norm
     parts = (
         plain.changed(block, blocks.Block),
@@ -113,8 +117,8 @@ def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
     if block.dropout.p > 0 and not isinstance(block.synapse, BinaryLinear):
         yield "has dropout on a convolution"
     for drop in (block.dropout, block.spike_dropout):
-        if drop is not None and drop.p > 0 and drop.shard is not None:
-            yield "shares its dropout with other processes"
+        if drop is not None and drop.active and drop.shard is not None and drop.key is None:
+            yield "shares PyTorch's draws of dropout with other processes"
 
 
 def _inputs(block: Block) -> int:
@@ -206,8 +210,8 @@ def unlike_norm(block: Block) -> Iterator[str]:
         yield f"has a {type(norm).__name__} behind a {type(block.synapse).__name__}"
     if block.synapse.bias is not None:
         yield "has a bias before its batch norm"
-    if norm.shard is not None:
-        yield "shares its statistics with other processes"
+    if norm.shard is not None and not norm.shard.everywhere:
+        yield NOT_EVERYWHERE
     if norm.momentum is None or norm.momentum >= 1 or norm.running_mean is None or norm.weight is None:
         yield "has a batch norm without parameters, without running averages or with momentum 1"
     elif not norm.running_mean.is_contiguous() or norm.running_var is None or not norm.running_var.is_contiguous():

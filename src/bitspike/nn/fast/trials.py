@@ -1,7 +1,7 @@
 """Several networks of one shape as one chain of fused kernels with a trial dimension (ops/trials.py).
 
-Each network keeps its own tensors, thresholds, decays, slopes, dropout and keys, and gets the numbers of a run alone, bit
-for bit. `unlike_trials` says why networks are not run so: they must read event counts, without batch norm, delays,
+Each network keeps its own tensors, thresholds, decays, slopes, dropout and keys, and gets the numbers of a run alone,
+bit for bit. `unlike_trials` says why networks are not run so: they must read event counts, without batch norm, delays,
 dropout on spikes or learnt decays.
 """
 
@@ -133,7 +133,7 @@ class TrialNetworks:
 
     def _dropout(self, layer: int) -> float:
         """Return the largest share that any network drops in a layer; with 0 nothing is drawn."""
-        return max(block.dropout.p for block in self._columns[layer])
+        return float(max(block.dropout.p for block in self._columns[layer]))
 
     def _trial_neurons(self, column: Sequence[Block]) -> TrialNeurons:
         from bitspike.ops.trials import TrialNeurons, addresses

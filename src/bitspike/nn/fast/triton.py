@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bitspike.nn.block import Block
+from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast.refusal import unlike_norm, unlike_synapse
 from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
@@ -79,7 +80,7 @@ def run(
     if last.dropout.active:
         from bitspike.ops.dropout.triton import dropout
 
-        current = dropout(current, last.dropout.p, key, last.dropout.layer)
+        current = dropout(current, last.dropout.p, key, last.dropout.layer, _first_row(last.dropout))
     return last.lif(current), HiddenSpikes(bits, tuple(grids), time)
 
 
@@ -93,6 +94,11 @@ def _key(layers: list[Block], device: torch.device) -> Tensor:
     if not drops:
         return torch.zeros((), dtype=torch.int64, device=device)
     return torch.randint(2**63 - 1, (), device=device)
+
+
+def _first_row(drop: Dropout) -> int:
+    """Return the place in the whole batch of the first row here, which is not 0 if other processes hold rows before."""
+    return drop.shard.start if drop.shard else 0
 
 
 def _shapes(layers: list[Block], shape: torch.Size, first: torch.Size | None) -> list[tuple[int, int, int]]:
@@ -165,13 +171,14 @@ def _spike_filter(block: Block, key: Tensor | None) -> SpikeFilter | None:
 
     delay, drop = block.delay, block.spike_dropout
     share, layer = (drop.p, drop.layer) if drop is not None and drop.active else (0.0, 0)
+    first = 0 if drop is None else _first_row(drop)
     if delay is None:
-        return SpikeFilter(dropout=share, key=key, layer=layer) if share else None
+        return SpikeFilter(dropout=share, key=key, layer=layer, first_row=first) if share else None
     delay.state = None  # the steps that it holds are not kept here
     if not delay.training:
         return SpikeFilter(delay.delays, delay.longest, None)
     delay.delays.data.clamp_(0, delay.longest)  # as data: an earlier call's backward pass may still come
-    return SpikeFilter(delay.delays.contiguous(), delay.longest, delay.width, share, key, layer)
+    return SpikeFilter(delay.delays.contiguous(), delay.longest, delay.width, share, key, layer, first)
 
 
 def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) -> Hidden:
@@ -191,6 +198,7 @@ def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) ->
         dropout=block.dropout.p if block.dropout.active else 0.0,
         key=key,
         layer=block.dropout.layer,
+        first_row=_first_row(block.dropout),
     )
     norm, uses_running = _own_norm(block, link)
     return Hidden(neurons, norm, uses_running)
@@ -210,7 +218,8 @@ def _norm(norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d) -> Norm
     if mean is None or var is None or momentum is None:
         raise ValueError("fused: the batch norm must keep running averages")
     weight, bias = norm.weight.contiguous(), norm.bias.contiguous()
-    return Norm(weight, bias, (mean, var), momentum, norm.eps, not isinstance(norm, StepBatchNorm2d))
+    across = norm.shard.across if norm.shard is not None and norm.training else None
+    return Norm(weight, bias, (mean, var), momentum, norm.eps, not isinstance(norm, StepBatchNorm2d), across)
 
 
 def _count_batches(layers: list[Block], steps: int) -> None:
@@ -228,21 +237,24 @@ def _count_batches(layers: list[Block], steps: int) -> None:
 def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
     """Return layer 1's current, computed by its modules: sums of real numbers round, and depend on their order."""
     own = _has_own_backward(block, x, steps)
+    shared = block.norm is not None and block.norm.shard is not None  # its kernels exchange, and have a backward pass
     with torch.set_grad_enabled(torch.is_grad_enabled() and not own):
         if isinstance(block.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
         if block.delay is not None:
             x = block.delay(x)
         before = block.pooled(x)
-        current = before if block.norm is None else block.norm(before, steps or 1)
+        later = own and shared
+        current = before if block.norm is None or later else block.norm(before, steps or 1)
     if not own:
         return current
     from bitspike.ops.chain.first_layer import attach
 
     shape = x.shape[1:]
-    link, norm = _link(block, _source(0, [(shape[0], shape[1], shape[2])], [])), block.norm
+    link, norm = _link(block, _source(0, [(shape[0], shape[1], shape[2])], [])), None if shared else block.norm
     parameters = None if norm is None else (norm.weight.contiguous(), norm.bias.contiguous(), norm.eps)
-    return attach(current, before.contiguous(), x, link.synapse, link.weight, link.clip, parameters)
+    linked = attach(current, before.contiguous(), x, link.synapse, link.weight, link.clip, parameters)
+    return block.norm(linked, steps or 1) if block.norm is not None and shared else linked
 
 
 def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:

@@ -8,7 +8,7 @@ import triton.language as tl
 from bitspike.ops.batches.jitter import LEVELS as _LEVELS
 from bitspike.ops.batches.jitter import PLACE as _PLACE
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
-from bitspike.ops.trials import _at, _trial
+from bitspike.ops.kernels_trials import _at, _trial
 
 ROUNDS = tl.constexpr(_ROUNDS)
 PLACE = tl.constexpr(_PLACE)
@@ -72,9 +72,8 @@ def _scatter_kernel(
         b = place_in_batch.to(tl.int64)
         rows, out = _at(rows, trial, tl.int64), out + trial * steps * batch * width
     row = tl.load(rows + b)
-    if MANY:
-        if tl.program_id(1) == 0:
-            tl.store(chosen + tl.program_id(0), tl.load(labels + row))
+    if MANY and tl.program_id(1) == 0:
+        tl.store(chosen + tl.program_id(0), tl.load(labels + row))
     start, length = tl.load(starts + row), tl.load(lengths + row)
     event = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     held = event < length

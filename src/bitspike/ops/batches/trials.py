@@ -14,8 +14,12 @@ from bitspike.ops.batches.triton import _EVENTS
 from bitspike.ops.launch import on
 
 
-def next_lines(tables: Tensor, cursors: Tensor, lines: Tensor, width: int) -> None:
-    """Load the line at the cursor of each trial's plan, `width` words of 64 bits, and move the cursor on."""
+def next_lines(plans: tuple[Tensor, Tensor, Tensor], width: int) -> None:
+    """Load the line at the cursor of each trial's plan, `width` words of 64 bits, and move the cursor on.
+
+    `plans` are the addresses of the plans' tables, cursors and current lines.
+    """
+    tables, cursors, lines = plans
     with on(tables):
         kernels._next_line_kernel[(len(tables),)](tables, cursors, lines, width, BLOCK=256)
 

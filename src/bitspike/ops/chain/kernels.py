@@ -17,8 +17,8 @@ import triton.language as tl
 
 from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _store_halves, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
+from bitspike.ops.kernels_trials import _at, _trial
 from bitspike.ops.lif.kernels_surrogate import _surrogate
-from bitspike.ops.trials import _at, _trial
 
 ROUNDS = tl.constexpr(_ROUNDS)
 
@@ -60,10 +60,11 @@ def _current(
     return x
 
 
-@triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below", "trials"])
+@triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below", "first_row", "trials"])
 def _scan_fwd_kernel(
     current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width,
     numbers, bounds, trials, slope, T, total, norm_step, below: tl.uint32, keep, out_below: tl.uint32, out_keep,
+    first_row,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
     SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
@@ -96,7 +97,7 @@ def _scan_fwd_kernel(
     real = inside & (c < CHANNELS)
     beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
     theta, center = tl.load(theta), tl.load(center)
-    here = b * CHANNELS + c
+    here = (b + first_row) * CHANNELS + c  # of the whole batch, if other processes hold rows before these
     shift = tl.load(shift + c, mask=real, other=0.0) if NORM else 0.0
     bias = tl.load(bias + c, mask=real, other=0.0) if BIAS else 0.0
     seed = tl.load(key) if DROP or OUT_DROP else 0
@@ -107,7 +108,7 @@ def _scan_fwd_kernel(
         delay = tl.load(delays + c, mask=real, other=0).to(tl.int64)
         history = tl.zeros([BLOCK, 32], tl.int64)  # bit k: whether the neuron fired k steps ago
     if STATIC:
-        constant = tl.load(current + here * (NEURONS // STRIDE) + n // STRIDE, mask=real, other=0.0)
+        constant = tl.load(current + (b * CHANNELS + c) * (NEURONS // STRIDE) + n // STRIDE, mask=real, other=0.0)
         near = (constant, constant, constant, constant)
         far = near
     else:
@@ -159,10 +160,10 @@ def _scan_fwd_kernel(
         near, far, means, scales = far, farther, next_means, next_scales
 
 
-@triton.jit(do_not_specialize=["T", "below", "out_below", "trials"])
+@triton.jit(do_not_specialize=["T", "below", "out_below", "first_row", "trials"])
 def _scan_bwd_kernel(
     grad, surrogate, before, bits, out, sums, beta_sums, delay_sums, key, beta, delays, width,
-    numbers, bounds, trials, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, cost,
+    numbers, bounds, trials, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     DROP: tl.constexpr, SUM: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr,
     TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
@@ -186,7 +187,7 @@ def _scan_bwd_kernel(
     i = program * BLOCK + tl.arange(0, BLOCK)
     inside = i < total
     c = (i % NEURONS) % STRIDE
-    here = (i // NEURONS) * CHANNELS + c
+    here = (i // NEURONS + first_row) * CHANNELS + c
     real = inside & (c < CHANNELS)
     beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
     seed = tl.load(key) if DROP or OUT_DROP else 0
@@ -249,10 +250,10 @@ def _scan_bwd_kernel(
         tl.store((delay_sums + total) + i, two, mask=inside)
 
 
-@triton.jit(do_not_specialize=["T", "below", "out_below"])
+@triton.jit(do_not_specialize=["T", "below", "out_below", "first_row"])
 def _static_bwd_kernel(
     current, grad, out, key, beta, theta, center,
-    slope, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, cost,
+    slope, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     SURROGATE: tl.constexpr, DROP: tl.constexpr, PER_NEURON: tl.constexpr,
     OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, COST: tl.constexpr, BLOCK: tl.constexpr,
@@ -268,8 +269,8 @@ def _static_bwd_kernel(
     n, b = i % NEURONS, i // NEURONS
     c = n % STRIDE
     real = inside & (c < CHANNELS)
-    here = b * CHANNELS + c
-    at = here * (NEURONS // STRIDE) + n // STRIDE
+    here = (b + first_row) * CHANNELS + c
+    at = (b * CHANNELS + c) * (NEURONS // STRIDE) + n // STRIDE
     beta = tl.load(beta + c, mask=real, other=0.0) if PER_NEURON else tl.load(beta)
     theta, center = tl.load(theta), tl.load(center)
     seed = tl.load(key) if DROP or OUT_DROP else 0

@@ -84,9 +84,10 @@ class _Record(NamedTuple):
             raise ValueError("run_chain: a layer without neurons has no spikes")
         return self.scanned.bits if self.scanned.rows is None else self.scanned.rows
 
-    def only_spikes(self) -> _Record:
-        """Return the record without what can be made again."""
-        return _Record(None if self.scanned is None else Scanned(self.scanned.bits, self.scanned.rows))
+    def only_spikes(self, norm: Norm | None) -> _Record:
+        """Return the record without what can be made again; statistics of several processes stay, few as they are."""
+        kept = self.normalizer if _exchanges(norm) else None
+        return _Record(None if self.scanned is None else Scanned(self.scanned.bits, self.scanned.rows), None, kept)
 
 
 def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -119,7 +120,8 @@ def chain_forward(chain: Chain, entry: Tensor, *, learning: bool) -> tuple[Tenso
         if record.scanned is not None:
             bits.append(record.scanned.bits)
         source = record.source
-        records.append(record.only_spikes() if chain.recompute or not learning else record)
+        forgets = chain.recompute or not learning
+        records.append(record.only_spikes(chain.hidden[i].norm) if forgets else record)
     current, last = _last(chain, source, folded[-1])
     return current, bits, Kept(rows, records, folded, last)
 
@@ -133,10 +135,12 @@ def chain_backward(chain: Chain, kept: Kept, entry: Tensor, grad: Tensor) -> Fou
         record = records.pop()
         if chain.recompute:
             source = records[-1].source if records else kept.rows
-            record = _forward(_untracked(chain), i, source, folded[i], save=True)
+            record = _forward(_untracked(chain), i, source, folded[i], save=True, known=record.normalizer)
         last_link = i == len(chain.hidden) - 1
         spikes, of = through_link(chain.links[i + 1], grad, record.source, folded[i + 1], side, last=last_link)
         found.add(i + 1, of)
+        if _exchanges(chain.hidden[i].norm):
+            side.join()  # a recording is cut where processes exchange, and no stream may be left open
         grad = _through_neurons(chain, i, spikes, record, entry, found)
         del record, spikes
     first = chain.links[0]
@@ -219,14 +223,20 @@ def _untracked(chain: Chain) -> Chain:
     return replace(chain, hidden=tuple(hidden))
 
 
-def _forward(chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool) -> _Record:
-    """Run hidden layer i on the spikes of the layer before it (or on the entry)."""
+def _exchanges(norm: Norm | None) -> bool:
+    return norm is not None and norm.across is not None
+
+
+def _forward(
+    chain: Chain, i: int, source: Tensor, folded: Any, *, save: bool, known: Normalizer | None = None
+) -> _Record:
+    """Run hidden layer i on the spikes of the layer before it (or on the entry); its normalizer may be `known`."""
     layer, link, after = chain.hidden[i], chain.links[i], chain.links[i + 1]
     grid = layer.neurons.grid
     static = chain.static and i == 0
     raw = source if link is None else raw_current(link, source, folded, grid)
-    normalizer = None
-    if layer.norm is not None:
+    normalizer = known
+    if layer.norm is not None and known is None:
         shaped = raw.view(chain.steps, -1, grid.stride)
         real = link is not None and link.real
         normalizer = _normalizer(layer.norm, layer.use_running, shaped, grid, layer.neurons.quotient, real)

@@ -34,6 +34,7 @@ class Neurons:
     dropout: float = 0.0
     key: Tensor | None = None
     layer: int = 0
+    first_row: int = 0  # of the whole batch, if it lies in several processes: masks are drawn for its rows
     trials: TrialNeurons | None = None
 
     @property
@@ -50,7 +51,7 @@ class Neurons:
 
     def dropout_arguments(self) -> dict[str, float | int]:
         """Return the kernels' arguments for dropout."""
-        return {"below": dropped_below(self.dropout), "keep": 1 / (1 - self.dropout)}
+        return {"below": dropped_below(self.dropout), "keep": 1 / (1 - self.dropout), "first_row": self.first_row}
 
 
 class Scanned(NamedTuple):

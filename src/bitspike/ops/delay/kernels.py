@@ -19,7 +19,8 @@ ROUNDS = tl.constexpr(_ROUNDS)
 def _taps(delay, width, TAPS: tl.constexpr):
     """Return the weights of taps 0..TAPS-1, each shaped like `delay`: exp(-((k - delay) / width)**2 / 2), normalised.
 
-    They are counted from the largest one, so that a narrow width does not make all of them 0.
+    They are counted from the largest one, so that a narrow width does not make all of them 0. Those that the definition
+    sets to 0 for the sake of CPUs (below 1e-20) stay as they are.
     """
     taps = ()
     if TAPS == 1:  # which weighs 1, whatever the delay and the width are
@@ -108,9 +109,9 @@ def _store_halves(out, at, value, mask, STRIDE: tl.constexpr, HALVES: tl.constex
         tl.store(out + at + STRIDE, rest.to(out.dtype.element_ty), mask=mask)
 
 
-@triton.jit(do_not_specialize=["T", "below"])
+@triton.jit(do_not_specialize=["T", "below", "first_row"])
 def _soft_fwd_kernel(
-    x, delays, width, key, out, T, total, row, below, keep,
+    x, delays, width, key, out, T, total, row, below, keep, first_row,
     NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, LAYER: tl.constexpr, DROP: tl.constexpr,
     TAPS: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -130,11 +131,12 @@ def _soft_fwd_kernel(
     taps = _taps(delay, tl.load(width) if TAPS > 1 else 1.0, TAPS)
     ahead = _nothing(delay, TAPS)
     seed = tl.load(key) if DROP else 0
+    drawn = at + first_row * (NEURONS * PLACES)
     near = _steps(x, 0, T, at, real, row)
     far = _steps(x, 4, T, at, real, row)
     for t in range(0, T, 4):
         farther = _steps(x, t + 8, T, at, real, row)
-        draws = tl.philox(seed, at, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
+        draws = tl.philox(seed, drawn, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
         for k in tl.static_range(4):
             value = near[k].to(tl.float32)
             if DROP:
@@ -144,9 +146,9 @@ def _soft_fwd_kernel(
         near, far = far, farther
 
 
-@triton.jit(do_not_specialize=["T", "below"])
+@triton.jit(do_not_specialize=["T", "below", "first_row"])
 def _soft_bwd_kernel(
-    grad, x, delays, width, key, out, sums, T, total, row, below, keep,
+    grad, x, delays, width, key, out, sums, T, total, row, below, keep, first_row,
     NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, LAYER: tl.constexpr, DROP: tl.constexpr,
     OF_X: tl.constexpr, OF_DELAYS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -167,6 +169,7 @@ def _soft_bwd_kernel(
     one = tl.zeros_like(delay)
     two = tl.zeros_like(delay)
     seed = tl.load(key) if DROP else 0
+    drawn = at + first_row * (NEURONS * PLACES)
     last = (T - 1) // 4 * 4
     grads, far_grads = _steps(grad, last, T, i, real, total), _steps(grad, last - 4, T, i, real, total)
     values = _steps(x, last, T, at, real, row) if OF_DELAYS else grads
@@ -175,7 +178,7 @@ def _soft_bwd_kernel(
         t = last - back
         farther_grads = _steps(grad, t - 8, T, i, real, total)
         farther_values = _steps(x, t - 8, T, at, real, row) if OF_DELAYS else grads
-        draws = tl.philox(seed, at, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
+        draws = tl.philox(seed, drawn, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
         for j in tl.static_range(4):
             g = grads[3 - j].to(tl.float32)
             ahead = _added(ahead, taps, g, TAPS)

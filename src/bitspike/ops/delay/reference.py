@@ -8,16 +8,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+SMALLEST = 1e-20  # a tap's least weight
+
 
 def taps(delays: Tensor, longest: int, width: float | Tensor) -> Tensor:
     """w[j, k] = exp(-((k - d_j) / width)**2 / 2) / (its sum over k), for k = 0..longest: `[N, longest + 1]`.
 
     `delays` is `[N]`; `width` is a number or a 0-d tensor. A softmax is the same quotient, and stays finite where every
-    exponential is too small for a float.
+    exponential is too small for a float. Weights below SMALLEST are 0: no sum would notice them, but products with them
+    leave the range of normal floats, and CPUs compute those more than ten times slower.
     """
     steps = torch.arange(longest + 1, dtype=delays.dtype, device=delays.device)
     away = (steps - delays[:, None]) / width
-    return torch.softmax(-away.square() / 2, dim=1)
+    weights = torch.softmax(-away.square() / 2, dim=1)
+    return weights.masked_fill(weights < SMALLEST, 0.0)
 
 
 def shifted(spikes: Tensor, delays: Tensor, past: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ class SpikeFilter:
     dropout: float = 0.0
     key: Tensor | None = None
     layer: int = 0
+    first_row: int = 0  # of the whole batch, if it lies in several processes: masks are drawn for its rows
 
     @property
     def taps(self) -> int:
@@ -61,7 +62,7 @@ class SpikeFilter:
 
     def constants(self) -> dict[str, float | int]:
         """Return the arguments, but tensors, of the kernels that filter whole tensors."""
-        drop = {"DROP": self.dropout > 0, "LAYER": self.layer, **self.dropout_arguments()}
+        drop = {"DROP": self.dropout > 0, "LAYER": self.layer, "first_row": self.first_row, **self.dropout_arguments()}
         return {**drop, "TAPS": self.taps}
 
     def tensors(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:

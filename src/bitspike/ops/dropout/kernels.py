@@ -6,19 +6,20 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
-from bitspike.ops.trials import _at, _trial
+from bitspike.ops.kernels_trials import _at, _trial
 
 ROUNDS = tl.constexpr(_ROUNDS)
 
 
-@triton.jit(do_not_specialize=["T", "below", "trials"])
+@triton.jit(do_not_specialize=["T", "below", "first", "trials"])
 def _dropout_kernel(
-    x, out, key, numbers, bounds, trials, T, total, below: tl.uint32, keep,
+    x, out, key, numbers, bounds, trials, T, total, first, below: tl.uint32, keep,
     LAYER: tl.constexpr, MANY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[t, i] = x[t, i] * keep where the mask keeps, else 0; a program takes four steps of BLOCK places.
 
-    MANY trials have a key, a factor (the second of their `numbers`) and a bound each.
+    The mask is that of place `first` + i. MANY trials have a key, a factor (the second of their `numbers`) and a bound
+    each.
     """
     program = tl.program_id(0)
     if MANY:
@@ -28,7 +29,7 @@ def _dropout_kernel(
         below = tl.load(bounds + trial).to(tl.uint32)
     place = program * BLOCK + tl.arange(0, BLOCK)
     t = tl.program_id(1) * 4
-    d0, d1, d2, d3 = tl.philox(tl.load(key), place, tl.program_id(1), LAYER, 0, ROUNDS)
+    d0, d1, d2, d3 = tl.philox(tl.load(key), place + first, tl.program_id(1), LAYER, 0, ROUNDS)
     total = tl.full([], 0, tl.int64) + total
     for k in tl.static_range(4):
         draw = d0 if k == 0 else d1 if k == 1 else d2 if k == 2 else d3

@@ -12,33 +12,34 @@ from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.first_order import first_order
 
 
-def dropout(x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
-    """x / (1 - p) where the mask keeps, else 0."""
-    out: Tensor = _Dropout.apply(x, p, key, layer)
+def dropout(x: Tensor, p: float, key: Tensor, layer: int, first_row: int = 0) -> Tensor:
+    """x / (1 - p) where the mask keeps, else 0; rows are counted from `first_row` on."""
+    out: Tensor = _Dropout.apply(x, p, key, layer, first_row)
     return out
 
 
 @first_order
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, p: float, key: Tensor, layer: int, first_row: int) -> Tensor:
         ctx.save_for_backward(key)
-        ctx.p, ctx.layer = p, layer
-        return _drop(x, p, key, layer)
+        ctx.p, ctx.layer, ctx.first_row = p, layer, first_row
+        return _drop(x, p, key, layer, first_row)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (key,) = ctx.saved_tensors
-        return _drop(grads[0], ctx.p, key, ctx.layer), None, None, None
+        return _drop(grads[0], ctx.p, key, ctx.layer, ctx.first_row), None, None, None, None
 
 
-def _drop(x: Tensor, p: float, key: Tensor, layer: int) -> Tensor:
+def _drop(x: Tensor, p: float, key: Tensor, layer: int, first_row: int) -> Tensor:
     x = x.contiguous()
     out = torch.empty_like(x)
     total = x[0].numel()
     grid = (-(-total // 256), -(-len(x) // 4))
+    first = first_row * x.shape[2:].numel()
     kernels._dropout_kernel[grid](
-        x, out, key, key, key, 1, len(x), total, dropped_below(p), 1 / (1 - p), layer, False, 256, num_warps=2
+        x, out, key, key, key, 1, len(x), total, first, dropped_below(p), 1 / (1 - p), layer, False, 256, num_warps=2
     )
     return out
 
@@ -52,6 +53,6 @@ def drop_trials(x: Tensor, keys: Tensor, numbers: Tensor, bounds: Tensor, layer:
     trials, steps = x.shape[:2]
     total = x[0, 0].numel()
     kernels._dropout_kernel[(-(-total // 256) * trials, -(-steps // 4))](
-        x, out, keys, numbers, bounds, trials, steps, total, 0, 1.0, layer, True, 256, num_warps=2
+        x, out, keys, numbers, bounds, trials, steps, total, 0, 0, 1.0, layer, True, 256, num_warps=2
     )
     return out

@@ -14,8 +14,8 @@ are alike (a STATIC current, STILL gradients of the spikes, as a loss on counts 
 import triton
 import triton.language as tl
 
+from bitspike.ops.kernels_trials import _at, _trial
 from bitspike.ops.lif.kernels_surrogate import _surrogate
-from bitspike.ops.trials import _at, _trial
 
 
 @triton.jit

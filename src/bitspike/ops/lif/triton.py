@@ -226,9 +226,7 @@ class _LIF(torch.autograd.Function):
         return grad_current, grad_beta, grad_u0, grad_z0, grad_a0, None, None, None
 
 
-def scan_trials(
-    current: Tensor, trials: TrialNeurons, surrogate: Surrogate
-) -> tuple[Tensor, Tensor]:
+def scan_trials(current: Tensor, trials: TrialNeurons, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
     """Return the spikes of currents `[k, T, B, N]` of k trials, from rest, and the surrogate for the backward pass."""
     count, steps = current.shape[:2]
     neurons = current[0, 0].numel()

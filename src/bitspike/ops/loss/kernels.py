@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-from bitspike.ops.trials import _trial
+from bitspike.ops.kernels_trials import _trial
 
 
 @triton.jit(do_not_specialize=["T", "on", "off", "trials"])

@@ -15,7 +15,7 @@ from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import CODES
 
 POINTER, COUNT, NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int  # C's `void *`, `int64_t` and `int`
-_INTERFACE = 4  # of native/interface.c
+_INTERFACE = 5  # of native/interface.c
 _signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {}  # by name: the result's type, the arguments' types
 
 

@@ -6,6 +6,7 @@
 - `triton.py`, `kernels.py`: all steps at once on a GPU, for real currents.
 - `triton_integer.py`, `kernels_integer.py`: the batch norm of a network in fused kernels, whose currents are integers;
   there the statistics may also be shared over time.
+- `across.py`: a batch that lies in several processes; `c_across.py` and `triton_across.py` exchange its sums.
 - `kernels_statistics.py`: from sums to statistics, for both of them.
 - `kernels_static.py`: the gradient of a batch norm on a current that is constant in time.
 """

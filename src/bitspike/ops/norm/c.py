@@ -29,13 +29,13 @@ class _CNorm(ctypes.Structure):
     )
 
 
-declare("norm_forward", POINTER, NUMBER, *[POINTER] * 6, result=None)
+declare("norm_forward", POINTER, NUMBER, *[POINTER] * 7, result=None)
 declare("norm_backward", POINTER, NUMBER, *[POINTER] * 6, result=None)
 
 
 def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> Tensor | None:
     """Return the batch norm of reference.py: x `[T, B, C, H, W]`, weight and bias `[C]`; None where C cannot do it."""
-    fused = _fused()
+    fused = fused_here()
     if fused is None or x.shape[3] * x.shape[4] == 1:  # such an image is channels-last too, which sums otherwise
         return None
     out: Tensor = _StepNorm.apply(x.contiguous(), weight.contiguous(), bias.contiguous(), averages, eps, fused)
@@ -43,7 +43,7 @@ def step_norm(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: 
 
 
 @cache
-def _fused() -> bool | None:
+def fused_here() -> bool | None:
     """Return whether PyTorch's batch norm fuses multiply and add on this machine; None if its bits fit neither way."""
     here: dict[str, Any] = {"generator": torch.Generator().manual_seed(0), "dtype": torch.float32, "device": "cpu"}
     x = torch.randn(2, 3, 19, 5, 5, **here) * 3 + 1
@@ -70,9 +70,10 @@ class _StepNorm(torch.autograd.Function):
         ctx.save_for_backward(x, weight, bias, mean, inverse)
         ctx.form = (eps, averages.momentum, fused)
         out = pool.empty(x.shape)
-        layer = _layer(x, weight, bias, *ctx.form)
-        pointers = map(address, (out, mean, squares, inverse, averages.mean, averages.variance))
-        kernels().norm_forward(ctypes.byref(layer), _threads(x), *pointers)
+        layer = layer_of(x, weight, bias, *ctx.form)
+        scratch = torch.empty(shape, dtype=torch.float64, device="cpu")
+        pointers = map(address, (out, mean, squares, inverse, scratch, averages.mean, averages.variance))
+        kernels().norm_forward(ctypes.byref(layer), threads_for(x), *pointers)
         return out
 
     @staticmethod
@@ -81,18 +82,20 @@ class _StepNorm(torch.autograd.Function):
         grad = grads[0].contiguous()
         out = pool.empty(x.shape)
         each = torch.empty(2, *mean.shape, dtype=torch.float64, device="cpu")
-        layer = _layer(x, weight, bias, *ctx.form)
+        layer = layer_of(x, weight, bias, *ctx.form)
         kernels().norm_backward(
-            ctypes.byref(layer), _threads(x), *map(address, (grad, mean, inverse, out, each[0], each[1]))
+            ctypes.byref(layer), threads_for(x), *map(address, (grad, mean, inverse, out, each[0], each[1]))
         )
         total = each.sum(1).to(weight.dtype)
         return out, total[0], total[1], None, None, None
 
 
-def _threads(x: Tensor) -> int:
+def threads_for(x: Tensor) -> int:
+    """Return the number of threads that share the steps of x."""
     return torch.get_num_threads() if x.numel() >= _ALONE else 1
 
 
-def _layer(x: Tensor, weight: Tensor, bias: Tensor, eps: float, momentum: float, fused: bool) -> _CNorm:
+def layer_of(x: Tensor, weight: Tensor, bias: Tensor, eps: float, momentum: float, fused: bool) -> _CNorm:
+    """Return the layer as C kernels take it."""
     steps, batch, channels, height, width = x.shape
     return _CNorm(steps, batch, channels, height * width, eps, momentum, *map(address, (x, weight, bias)), int(fused))

@@ -81,12 +81,15 @@ def _apply_kernel(
     tl.store(out + at, ((value - middle) * factor + offset).to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=["batch"])  # a batch of 1 would become a Python number
+@triton.jit(do_not_specialize=["whole"])  # a batch of 1 would become a Python number
 def _grad_kernel(
-    grad, x, weight, mean, inverse, totals, out, batch,
+    grad, x, weight, mean, inverse, totals, out, batch, whole,
     CHANNELS: tl.constexpr, PLACES: tl.constexpr, R_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out = weight * inverse * (grad - mean of grad - centred * inverse**2 * mean of grad * centred)."""
+    """out = weight * inverse * (grad - mean of grad - centred * inverse**2 * mean of grad * centred).
+
+    The statistics are of `whole` samples, of which `batch` are here.
+    """
     t = tl.program_id(0).to(tl.int64)
     b = tl.program_id(1) * R_BLOCK + tl.arange(0, R_BLOCK)
     n = tl.program_id(2) * N_BLOCK + tl.arange(0, N_BLOCK)
@@ -94,7 +97,7 @@ def _grad_kernel(
     c = n // PLACES
     row = t * CHANNELS + c
     size = tl.num_programs(0).to(tl.int64) * CHANNELS
-    count = (batch * PLACES).to(tl.float32)
+    count = (whole * PLACES).to(tl.float32)
     middle = tl.load(mean + row, mask=there, other=0.0)
     inv = tl.load(inverse + row, mask=there, other=0.0)
     factor = tl.load(weight + c, mask=there, other=0.0) * inv

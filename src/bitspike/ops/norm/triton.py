@@ -10,6 +10,7 @@ from triton import next_power_of_2
 
 from bitspike.ops.launch import at_once, on
 from bitspike.ops.norm import kernels, kernels_statistics
+from bitspike.ops.norm.across import Across
 from bitspike.ops.norm.reference import Averages
 
 _TILE = 1024  # values that a program of sums holds
@@ -44,8 +45,13 @@ def _shape(x: Tensor) -> _Shape:
     return _Shape(steps, batch, channels, height * width)
 
 
-def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, C]` float32."""
+def forward(
+    x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, across: Across | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the output, and the mean and 1 / sqrt(variance + eps) of every step and channel, `[T, C]` float32.
+
+    With `across`, these are of a batch that lies in several processes, of which x has the rows that are here.
+    """
     shape = _shape(x)
     steps, batch, channels, places = shape
     c_block, p_block = shape.tile()
@@ -60,10 +66,13 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: fl
             x, sums, batch, shape.share,
             CHANNELS=channels, PLACES=places, PARTS=shape.parts, C_BLOCK=c_block, P_BLOCK=p_block,
         )  # fmt: skip
+        parts, count = shape.parts, batch * places
+        if across is not None:
+            sums, parts, count = across.sum(sums.sum(2)), 1, across.count(count)
         kernels_statistics._finish_kernel[(-(-channels // few),)](
             sums, weight, *running, mean, scale, inverse,
-            steps, batch * places, float(averages.momentum), float(eps), QUOTIENT=1, CHANNELS=channels,
-            STRIDE=channels, PARTS=shape.parts, SHARED=False, TRACK=track, T_BLOCK=64, C_BLOCK=few,
+            steps, count, float(averages.momentum), float(eps), QUOTIENT=1, CHANNELS=channels,
+            STRIDE=channels, PARTS=parts, SHARED=False, TRACK=track, T_BLOCK=64, C_BLOCK=few,
         )  # fmt: skip
         kernels._apply_kernel[_programs(shape)](
             x, mean, scale, bias, out, batch, CHANNELS=channels, PLACES=places, R_BLOCK=_ROWS, N_BLOCK=_NEURONS
@@ -71,8 +80,10 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: fl
     return out, mean, inverse
 
 
-def backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x, weight and bias."""
+def backward(
+    grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Tensor, across: Across | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x, weight and bias; with `across`, those of the parameters are of the rows here."""
     shape = _shape(x)
     steps, batch, channels, places = shape
     c_block, p_block = shape.tile()
@@ -90,8 +101,11 @@ def backward(grad: Tensor, x: Tensor, weight: Tensor, mean: Tensor, inverse: Ten
             sums, inverse, totals, grad_weight, grad_bias, steps,
             CHANNELS=channels, STRIDE=channels, PARTS=shape.parts, SHARED=False, T_BLOCK=64, C_BLOCK=few,
         )  # fmt: skip
+        whole = batch
+        if across is not None:
+            totals, whole = across.sum(totals), across.total * (batch // across.here)
         kernels._grad_kernel[_programs(shape)](
-            grad, x, weight, mean, inverse, totals, out, batch,
+            grad, x, weight, mean, inverse, totals, out, batch, whole,
             CHANNELS=channels, PLACES=places, R_BLOCK=_ROWS, N_BLOCK=_NEURONS,
         )  # fmt: skip
     return out, grad_weight, grad_bias

@@ -9,12 +9,16 @@ from torch import Tensor
 
 from bitspike.ops.launch import at_once
 from bitspike.ops.norm import kernels_integer, kernels_statistics
+from bitspike.ops.norm.across import Across
 from bitspike.ops.product.geometry import Grid
 
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A layer's batch norm: statistics of each step, or `shared` over time; evaluation uses `running`."""
+    """A layer's batch norm: statistics of each step, or `shared` over time; evaluation uses `running`.
+
+    With `across`, statistics are those of a batch that lies in several processes.
+    """
 
     weight: Tensor
     bias: Tensor
@@ -22,6 +26,12 @@ class Norm:
     momentum: float
     eps: float
     shared: bool
+    across: Across | None = None
+
+    def count(self, steps: int, rows: int) -> int:
+        """Return the number of values that one mean is taken of, if `rows` of each step are here."""
+        values = rows * (steps if self.shared else 1)
+        return values if self.across is None else self.across.count(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,8 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: 
     The raw current is whole numbers, unless it is `real`.
     """
     steps, rows, stride = current.shape
-    if rows * (steps if norm.shared else 1) == 1 and not grid.dense:
+    count = norm.count(steps, rows)
+    if count == 1 and not grid.dense:
         raise ValueError("batch norm: needs more than one value a channel to train on; use a larger batch")
     parts, share = _parts(rows)
     block = _channels(stride)
@@ -62,6 +73,8 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: 
     kernels_integer._sums_kernel[(steps, parts, -(-stride // block))](
         current, sums, rows, share, REAL=real, STRIDE=stride, PARTS=parts, R_BLOCK=32, C_BLOCK=block
     )
+    if norm.across is not None:  # whole numbers: exact in any order
+        sums, parts = norm.across.sum(sums.sum((1, 2) if norm.shared else 2)), 1
     mean, scale, inverse = torch.empty(
         3, 1 if norm.shared else steps, stride, dtype=torch.float32, device=current.device
     )
@@ -69,7 +82,7 @@ def statistics(current: Tensor, grid: Grid, quotient: int, norm: Norm, *, real: 
     few = at_once(4, 64)
     kernels_statistics._finish_kernel[(-(-stride // few),)](
         sums, norm.weight, *running, mean, scale, inverse,
-        steps, rows * (steps if norm.shared else 1), norm.momentum, norm.eps, QUOTIENT=quotient,
+        sums[0].numel() // (parts * stride), count, norm.momentum, norm.eps, QUOTIENT=quotient,
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, TRACK=norm.running is not None,
         T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
@@ -103,6 +116,7 @@ def norm_backward(
     """Return the gradients of the current (in `out`), weight and bias, from that of the normalized current.
 
     The current is `[T, rows, stride]`, and so is `out`, which may be `grad` itself. `grad` may lack the padding.
+    Gradients of weight and bias are those of the rows here.
     """
     steps, rows, stride = current.shape
     given = grad.numel() // (steps * rows)
@@ -122,9 +136,11 @@ def norm_backward(
         sums, normalizer.inverse, totals, weight_grad, bias_grad, steps,
         CHANNELS=grid.channels, STRIDE=stride, PARTS=parts, SHARED=norm.shared, T_BLOCK=64, C_BLOCK=few,
     )  # fmt: skip
+    if norm.across is not None:
+        totals = norm.across.sum(totals)
     kernels_integer._apply_kernel[(-(-rows // 64), steps, -(-stride // block))](
         grad, current, normalizer.mean, normalizer.scale, normalizer.inverse, totals, out,
-        rows, rows * (steps if norm.shared else 1), own,
+        rows, norm.count(steps, rows), own,
         QUOTIENT=quotient, STRIDE=stride, STRIDE_G=given, NORM_STEP=normalizer.step, R_BLOCK=64, C_BLOCK=block,
     )  # fmt: skip
     return out, weight_grad, bias_grad

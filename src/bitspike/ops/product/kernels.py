@@ -10,7 +10,7 @@ FLOAT is the tensor cores' bfloat16; Triton's interpreter, which has no such pro
 import triton
 import triton.language as tl
 
-from bitspike.ops.trials import _at, _trial
+from bitspike.ops.kernels_trials import _at, _trial
 
 
 @triton.jit

@@ -78,7 +78,8 @@ def fold(weight: Tensor, synapse: Synapse, *, counts: bool, each: Tensor | None 
     matrix = torch.empty(trials * rows, stride, dtype=torch.bfloat16, device=weight.device)
     size, block = rows * stride, at_once(256)
     kernels_weight._fold_kernel[(-(-size // block) * trials,)](
-        weight if each is None else each, matrix, size, trials, each is not None, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
+        weight if each is None else each, matrix, size, trials, each is not None, stride, n,
+        synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
         *steps, counts, block,
     )  # fmt: skip
     return Weights(matrix, _offsets(synapse, rows, weight.device) if counts else None)
