@@ -8,7 +8,7 @@ from typing import Any
 
 # Folders in this order; pages that are not written to docs/ but made while the site is built (reference_pages.py).
 SECTIONS = {"tutorials": "Tutorials", "how-to": "How-to", "reference": "Reference", "reports": "Reports"}
-GENERATED = ("reference/command-line.md", "reference/experiment-fields.md")
+GENERATED = ("reference/command-line.md", "reference/experiment-fields.md", "reference/search-spaces.md")
 FOLDERS = {"api": "Python"}  # folders within a section
 
 

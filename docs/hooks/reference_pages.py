@@ -1,4 +1,4 @@
-"""Two reference pages that are made while the site is built: the command line, and the fields of an experiment."""
+"""Reference pages that are made while the site is built: command line, fields of an experiment, search spaces."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Any
 from command_line import command_line_page
 from experiment_fields import fields_page
 from mkdocs.structure.files import File
+from search_spaces import search_spaces_page
 
-PAGES = {"command-line": command_line_page, "experiment-fields": fields_page}
+PAGES = {
+    "command-line": command_line_page,
+    "experiment-fields": fields_page,
+    "search-spaces": search_spaces_page,
+}
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 try:
@@ -235,16 +236,21 @@ def tables_of(model: type[Config]) -> list[str]:
     return [name for name, held in fields if get_origin(held.annotation) is dict or any(_models(held.annotation))]
 
 
-def known_keys(model: type[Config], prefix: str = "") -> list[str]:
+def known_keys(model: type[Config]) -> list[str]:
     """Return the dotted names of all fields that `--set` takes."""
+    return list(_known_keys(model))
+
+
+@cache  # settings are many, and looking through annotations takes a millisecond
+def _known_keys(model: type[Config], prefix: str = "") -> tuple[str, ...]:
     keys: list[str] = []
     for name, field in model.model_fields.items():
         inner = list(_models(field.annotation))
         if prefix == "" and inner and field.annotation in inner:  # a table, and not one that may be left out
-            keys += known_keys(inner[0], f"{name}.")
+            keys += _known_keys(inner[0], f"{name}.")
         else:
             keys.append(prefix + name)
-    return keys
+    return tuple(keys)
 
 
 def _siblings(model: type[Config], path: Sequence[str]) -> list[str]:

@@ -8,10 +8,12 @@ from command_line import command_line_page
 from docstring_markdown import as_markdown
 from experiment_fields import fields_page
 from markdown_text import table
+from search_spaces import search_spaces_page
 
 from bitspike.cli import app
 from bitspike.config import known_keys
 from bitspike.experiments.schema import Experiment
+from bitspike.experiments.sweep.space_files import searchable
 
 
 def commands(command, name="bitspike"):
@@ -50,6 +52,14 @@ def test_a_row_has_type_default_and_limits():
     assert "| `train.betas` | a list of 2: number `>= 0, < 1`, number `>= 0, < 1` | `[0.9, 0.999]` |" in page
     assert '| `net.norm` | `"step"`, `"shared"`, `"none"` | `"none"` |' in page
     assert "| `net.theta.start` | number `> 0` | *required* |" in page
+
+
+def test_every_space_is_there_with_sources():
+    page = search_spaces_page()
+    assert all(f"`{name}`" in page for name in searchable())
+    assert "| `net.theta.1.rate` | 3e-06 to 0.1, log | the paper's SHD cell: 1.36e-5" in page
+    assert "| `train.momentum` | 0.5 to 0.99, where train.optimizer is sgd | the paper's cell: 0.86" in page
+    assert not [line for line in page.splitlines() if line.endswith("|  |")]  # no range without a source
 
 
 def test_a_cell_cannot_end_early():

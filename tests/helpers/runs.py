@@ -216,6 +216,13 @@ def _warm() -> Any:
         [
             "bitspike.cli",
             "bitspike.experiments.runs",
+            "bitspike.experiments.sweep.worker",
+            "bitspike.experiments.sweep.driver",
+            "bitspike.experiments.sweep.overview",
+            "sqlalchemy.dialects.postgresql",
+            "psycopg",
+            "alembic.command",
+            "optuna.storages._rdb.models",
             "bitspike.data.event_files",
             "bitspike.data.frame_cache",
             "safetensors.torch",

@@ -18,6 +18,7 @@ from bitspike.cli import (  # noqa: F401  (each adds its commands)
     pretrained,
     reproduce,
     suggest,
+    sweep,
     train,
 )
 from bitspike.cli.app import app

@@ -38,6 +38,9 @@ def list_presets(as_json: AsJson = False) -> None:
 def show(
     name: Annotated[str, typer.Argument(help="A preset, a recipe (base/sequences), or a TOML file to be checked.")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value in place of a field; repeatable.")] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Also the table [search]: what `bitspike sweep run` draws, to be edited.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the complete experiment as TOML: every field, with the sources of its figures. Save it and train it."""
@@ -45,8 +48,17 @@ def show(
     from bitspike.experiments.recipes import BASES, recipe, recipe_toml
     from bitspike.experiments.schema import as_toml, as_values
 
+    if name in BASES and search:
+        raise ValueError(f"--search: {name} is a recipe; give a TOML file whose data takes it")
     if name in BASES:
         echo_json(recipe(name)) if as_json else echo_lines(recipe_toml(name).rstrip())
         return
     spec = preset_or_file(name, set_ or [])
-    echo_json(as_values(spec)) if as_json else echo_lines(as_toml(spec).rstrip())
+    values, text = as_values(spec), as_toml(spec).rstrip()
+    if search:
+        from bitspike.experiments.sweep.space import space_of
+        from bitspike.experiments.sweep.space_files import search_toml
+
+        space = space_of(name, set_ or [])
+        values, text = {**values, "search": space.canonical()}, f"{text}\n\n{search_toml(space.parameters)}"
+    echo_json(values) if as_json else echo_lines(text)

@@ -35,6 +35,7 @@ class RunOptions:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     resume: bool = False
     graph: Literal["auto", "off"] = "auto"  # whether iterations are replayed from a CUDA graph
+    test: bool = True  # whether the best network is tested in the end; a search looks at validation samples only
     command: str = "bitspike.experiments.runs"
     data_root: Path | None = None
     dataset: Dataset | None = None  # samples passed from Python, for an experiment with data.passed

@@ -104,9 +104,12 @@ def read_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     """Return the experiment of a TOML file, with `settings` (key=value) in place of its fields.
 
     What the file leaves out is found from its data or taken from a base recipe (see `completion.py`). Paths in the file
-    are relative to it. An error names the file, or the setting that it comes from.
+    are relative to it. An error names the file, or the setting that it comes from. Its table [search] is left out: it
+    is for `bitspike sweep`.
     """
-    return _with_settings(_values_of(path), settings, str(path), is_file=True)
+    values = _values_of(path)
+    values.pop("search", None)
+    return _with_settings(values, settings, str(path), is_file=True)
 
 
 def experiment_on(dataset: Dataset, tables: Mapping[str, Any], where: str) -> Experiment:

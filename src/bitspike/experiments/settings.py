@@ -38,7 +38,7 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
     Raise a ValueError that begins with `--set` if the model has no such field. If `values` hold something else instead
     of a table, leave it there: the setting is not the mistake, and validation reports it.
     """
-    _require_field(key, setting, model)
+    require_field(key, f"--set {setting}", model)
     *path, last = key.split(".")
     table: Any = values
     for depth, part in enumerate(path):
@@ -62,18 +62,21 @@ def place(values: dict[str, Any], key: str, value: Any, setting: str, model: typ
         _mark_source(values, key)
 
 
-def _require_field(key: str, setting: str, model: type[Config]) -> None:
-    """Raise unless the model has the field; the error names the field or table that was probably meant."""
+def require_field(key: str, where: str, model: type[Config]) -> None:
+    """Raise unless the model has the field, or a field that it is a part of.
+
+    The error begins with `where`, and names the field or table that was probably meant.
+    """
     known = known_keys(model)
     inside = [name for name in known if name.startswith(f"{key}.")]
     if inside:
-        raise ValueError(f"--set {setting}: {key!r} is a table; set its fields, such as {inside[0]}")
+        raise ValueError(f"{where}: {key!r} is a table; set its fields, such as {inside[0]}")
     if any(key == name or key.startswith(f"{name}.") for name in (*known, *REMOVED)):
         return
     table, dot, field = key.partition(".")
     if dot and table not in tables_of(model) and not any(name.rpartition(".")[2] == field for name in known):
-        raise ValueError(f"--set {setting}: {unknown_table(table, model)}")
-    raise ValueError(f"--set {setting}: {unknown_key(key, [*known, *REMOVED])}")
+        raise ValueError(f"{where}: {unknown_table(table, model)}")
+    raise ValueError(f"{where}: {unknown_key(key, [*known, *REMOVED])}")
 
 
 def _mark_source(values: Mapping[str, Any], key: str) -> None:

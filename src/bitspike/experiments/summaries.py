@@ -35,14 +35,15 @@ def summarize_run(
     world: World,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Test the best network of a run that has `ended`, write summary.json and return what it holds.
+    """Test the best network of a run that has `ended` (if `options` say so), write summary.json and return its content.
 
     `more` is added to it.
     """
     progress, dataset = trainer.progress, data.dataset
     world.wait()
     began = time.perf_counter()
-    result = _test_best(spec, trainer, data.test, options, world) if progress.best_epoch else None
+    tested = bool(progress.best_epoch) and options.test
+    result = _test_best(spec, trainer, data.test, options, world) if tested else None
     names = trainer.net.neuron_names()
     summary: dict[str, Any] = {
         "experiment": spec.name,
@@ -50,9 +51,9 @@ def summarize_run(
         "edition": dataset.edition,
         "protocol": spec.train.protocol,
         "accuracy": result.accuracy if result else None,
-        "accuracy_of": f"test set, {_chosen_epoch(spec)}",
+        "accuracy_of": f"test set, {_chosen_epoch(spec)}" if options.test else "not tested",
         "best_epoch": progress.best_epoch,
-        f"{trainer.chosen_on}_accuracy": progress.best_accuracy if result else None,
+        f"{trainer.chosen_on}_accuracy": progress.best_accuracy if progress.best_epoch else None,
         "test_loss": result.loss if result else None,
         "epochs": progress.epoch,
         "steps": progress.step,

@@ -1,0 +1,77 @@
+"""A journal file that may lose its writer at any moment: its lock ends with the process, and half a line is cut off."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+from bitspike.experiments.sweep.storage import StudyStorage
+from bitspike.files import locked
+
+
+class _Lock(JournalFileOpenLock):
+    """Optuna's locks are files that a killed process leaves behind, for 30 seconds; the system frees this one at once.
+
+    Whoever gets it cuts off what a killed writer left of its last line: the next one would be written behind it, and
+    nobody could read either.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        super().__init__(str(journal))
+        self._journal, self._lock = journal, FileLock(journal.with_name(f".{journal.name}.lock"), thread_local=False)
+
+    def acquire(self) -> bool:
+        self._lock.acquire(poll_interval=0.005)
+        try:
+            cut_half_line(self._journal)
+        except BaseException:
+            self._lock.release()
+            raise
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def cut_half_line(journal: Path) -> None:
+    """Cut off what follows the last line's end; the caller must hold the journal's lock."""
+    with journal.open("rb+") as file:
+        end = at = file.seek(0, os.SEEK_END)
+        while at:
+            start = max(at - 4096, 0)
+            file.seek(start)
+            found = file.read(at - start).rfind(b"\n")
+            if found >= 0:
+                at = start + found + 1
+                break
+            at = start
+        if at < end:
+            file.truncate(at)
+
+
+class JournalFile(StudyStorage):
+    """A study in a file of its folder; all workers are on machines that share the folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.shown = path.name
+        self._locks = path.parent
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.optuna = JournalStorage(JournalFileBackend(str(path), _Lock(path)))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is damaged: {error}; choose another --out") from None
+
+    def exclusive(self, name: str) -> AbstractContextManager[object]:
+        """Keep all other processes out; the folder holds one study, so that the name makes no difference."""
+        return self._exclusive()
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with locked(self._locks / ".claims.lock"):
+            yield

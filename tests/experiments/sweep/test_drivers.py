@@ -1,0 +1,136 @@
+"""Drivers of one study: several at once, killed, interrupted, on two folders, and on a server that goes and comes."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from helpers import runs, sweeps
+
+SHORT = ("--sampler", "random", "--epochs", "1")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drivers")
+    sweeps.write_search(folder)
+    return folder
+
+
+def slowly():
+    runs.slow_steps(0.03)
+    sweeps.fork_workers()
+
+
+def on(server, name):
+    return "--storage", server.address(), "--study", name
+
+
+@pytest.mark.parametrize("kind", ["journal", pytest.param("postgresql", marks=pytest.mark.slow)])
+def test_several_drivers_never_exceed_the_number(home, kind, request):
+    more = on(request.getfixturevalue("server"), "several") if kind == "postgresql" else ()
+    name = f"several-{kind}"
+    drivers = [sweeps.start(home, name, 4, "--workers", str(n), *SHORT, *more) for n in (1, 2, 1)]
+    ended = [driver.wait() for driver in drivers]
+    assert [each.code for each in ended] == [0] * 3, [each.err for each in ended]
+    assert sweeps.states(home / name, more[1] if more else None) == ["COMPLETE"] * 4
+
+
+def test_workers_end_with_their_driver_and_a_new_one_goes_on(home):
+    """Started as a user starts it: workers are forked off a server of their own."""
+    driver = sweeps.start(home, "ended", 3, "--workers", "2", *runs.EVERY_ITERATION, prepare=None)
+    working = sweeps.wait_until(
+        lambda: len(found := sweeps.working(sweeps.trials_of(home / "ended"))) == 2 and found, 60
+    )
+    driver.kill()
+    driver.wait()
+    sweeps.wait_until(lambda: not any(map(sweeps.alive, working)), 5)
+    sweeps.sweep(home, "ended", 3)
+    assert sweeps.states(home / "ended") == ["COMPLETE"] * 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_an_interrupted_driver_lets_its_trials_go(home, number):
+    name = f"interrupted-{number.name}"
+    driver = sweeps.start(home, name, 3, "--workers", "2", prepare=slowly)
+    working = sweeps.wait_until(lambda: sweeps.working(sweeps.trials_of(home / name)))
+    sweeps.wait_until(lambda: (home / name / "trials" / "00000" / "last.ckpt").is_file())
+    driver.kill(number)
+    ended = driver.wait()
+    assert ended.code == 130
+    assert ended.err.splitlines()[-1] == f"bitspike: interrupted; all is in {home / name}, the same command goes on"
+    assert not any(map(sweeps.alive, working))
+    left = [trial for trial in sweeps.trials_of(home / name) if trial.state.name == "RUNNING"]
+    assert left
+    assert all(trial.user_attrs["claim"]["owner"] is None for trial in left)
+    sweeps.sweep(home, name, 3)
+    assert sweeps.states(home / name) == ["COMPLETE"] * 3
+
+
+def test_more_trials_go_on_where_fewer_ended(home):
+    sweeps.sweep(home, "more", 2, *SHORT)
+    before = (home / "more" / "trials" / "00001" / "best.safetensors").stat().st_mtime_ns
+    ended = sweeps.sweep(home, "more", 3, *SHORT, "--json")
+    found = json.loads(ended.out)
+    assert (found["complete"], found["running"], found["failed"]) == (3, 0, 0)
+    assert [trial["number"] for trial in found["trials"]] == [0, 1, 2]
+    assert (home / "more" / "trials" / "00001" / "best.safetensors").stat().st_mtime_ns == before
+    again = sweeps.sweep(home, "more", 3, *SHORT, "--json")
+    assert json.loads(again.out) == found
+    assert json.loads(sweeps.sweep(home, "more", 1, *SHORT, "--json").out)["complete"] == 3
+    summary = json.loads((home / "more" / "trials" / "00000" / "summary.json").read_text())
+    assert summary["accuracy"] is None
+    assert summary["valid_accuracy"] == found["trials"][0]["values"][0]
+
+
+def test_trials_at_once_are_trials_alone(home):
+    sweeps.sweep(home, "alone", 4, "--sampler", "random")
+    sweeps.sweep(home, "together", 4, "--sampler", "random", "--together", "3")
+    for number in range(4):
+        one, two = (home / name / "trials" / f"{number:05d}" for name in ("alone", "together"))
+        assert runs.rows(one) == runs.rows(two)
+        assert (one / "best.safetensors").read_bytes() == (two / "best.safetensors").read_bytes()
+    summary = json.loads((home / "together" / "trials" / "00000" / "summary.json").read_text())
+    assert summary["together"] == 3
+
+
+def test_a_server_that_stops_and_starts_again(home, server):
+    driver = sweeps.start(home, "outage", 4, "--workers", "2", *on(server, "outage"), prepare=slowly)
+    sweeps.wait_until(lambda: "COMPLETE" in sweeps.states(home / "outage", server.address()))
+    server.stop()
+    time.sleep(2.5)
+    assert driver.running()
+    server.start()
+    ended = driver.wait()
+    assert ended.code == 0, ended.err
+    assert "waiting for the storage: --storage postgresql://sweeper:***@127.0.0.1" in ended.err
+    assert sweeps.states(home / "outage", server.address()) == ["COMPLETE"] * 4
+
+
+def test_a_trial_of_another_machine_is_taken_over_when_its_heart_stops(home, server):
+    """Two folders that share nothing but the server: what was begun in one is begun again in the other."""
+    more = (*on(server, "machines"), "--heartbeat", "1")
+    first = sweeps.start(home, "machine-1", 2, *more, prepare=slowly)
+    sweeps.wait_until(lambda: sweeps.working(sweeps.trials_of(home / "machine-1", server.address())))
+    first.kill()
+    first.wait()
+    second = sweeps.start(home, "machine-2", 2, *more)
+    time.sleep(1)
+    ended = second.wait()
+    assert ended.code == 0, ended.err
+    trials = sweeps.trials_of(home / "machine-2", server.address())
+    assert [trial.state.name for trial in trials] == ["COMPLETE"] * 2
+    assert trials[0].user_attrs["claim"]["attempts"] == 2
+    sweeps.sweep(home, "undisturbed", 2)
+    sweeps.require_equal_trials(home / "machine-2", home / "undisturbed", 2)
+
+
+def test_a_living_trial_of_another_machine_is_left_alone(home, server):
+    more = (*on(server, "living"), "--heartbeat", "1")
+    drivers = [sweeps.start(home, f"living-{n}", 2, *more, prepare=slowly) for n in (1, 2)]
+    assert [driver.wait().code for driver in drivers] == [0, 0]
+    trials = sweeps.trials_of(home / "living-1", server.address())
+    assert [trial.user_attrs["claim"]["attempts"] for trial in trials] == [1, 1]
+    folders = [sorted(each.name for each in (home / f"living-{n}" / "trials").glob("0*")) for n in (1, 2)]
+    assert sorted(folders[0] + folders[1]) == ["00000", "00001"]

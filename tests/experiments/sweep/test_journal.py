@@ -1,0 +1,46 @@
+"""The journal of a study: a writer may die in the middle of a line."""
+
+import optuna
+import pytest
+
+from bitspike.experiments.sweep.journal import JournalFile, cut_half_line
+
+
+@pytest.mark.parametrize(
+    ("held", "left"),
+    [
+        (b"", b""),
+        (b"{}\n", b"{}\n"),
+        (b"{}\n{}\n{", b"{}\n{}\n"),
+        (b"{", b""),
+        (b"{}\n" + b"x" * 10_000, b"{}\n"),
+        (b"y" * 5000 + b"\n" + b"x" * 4096, b"y" * 5000 + b"\n"),
+    ],
+)
+def test_half_a_line_is_cut(tmp_path, held, left):
+    path = tmp_path / "journal.log"
+    path.write_bytes(held)
+    cut_half_line(path)
+    assert path.read_bytes() == left
+
+
+def test_a_study_goes_on_after_half_a_line(tmp_path):
+    path = tmp_path / "journal.log"
+    study = optuna.create_study(storage=JournalFile(path).optuna, study_name="one")
+    study.tell(study.ask(), 1.0)
+    with path.open("ab") as file:
+        file.write(b'{"op_code":4,"wor')
+    reader = optuna.load_study(study_name="one", storage=JournalFile(path).optuna)
+    assert len(reader.trials) == 1
+    study.tell(study.ask(), 2.0)
+    later = optuna.load_study(study_name="one", storage=JournalFile(path).optuna)
+    assert [trial.value for trial in later.trials] == [1.0, 2.0]
+    assert [trial.value for trial in reader.trials] == [1.0, 2.0]
+
+
+def test_a_damaged_journal_is_one_line(tmp_path):
+    path = tmp_path / "journal.log"
+    path.write_text('nonsense\n{"op_code": 0}\n')
+    with pytest.raises(ValueError, match=r"journal.log is damaged: .*; choose another --out") as error:
+        JournalFile(path)
+    assert "\n" not in str(error.value)
