@@ -135,7 +135,7 @@ def test_hidden_gives_dense_layers_for_any_data(read):
 
 def test_images_take_their_own_recipe_and_convolutions(read):
     spec = read(image_arrays(side=12))
-    assert spec.net.notation == "16Conv5-AP2-32Conv3-AP2-32Dense3"
+    assert spec.net.notation == "24Conv5-AP2-48Conv3-AP2-48Dense3"
     assert (spec.net.norm, spec.net.steps, spec.net.delays) == ("shared", 10, 0)
     assert spec.sources["net.slope"].startswith("base/images: ")
     dense = read(image_arrays(), "[net]\nhidden = [16]\n")

@@ -119,6 +119,7 @@ def train_group(
         jobs: list[_Job] = []
         for run in [run for run in runs if still_to_train(run)]:
             jobs.append(_make_job(run, options, world, kept))
+        held.callback(_release, jobs)
         for job in jobs:
             held.enter_context(locked_folder(job.run.folder, options, world))
         jobs = [job for job in jobs if still_to_train(job.run)]  # another process may have been here since
@@ -166,6 +167,12 @@ def _make_job(run: RequestedRun, options: RunOptions, world: World, kept: KeptDa
         graph=options.graph == "auto",
     )
     return _Job(run, data, trainer)
+
+
+def _release(jobs: Sequence[_Job]) -> None:
+    """Free the memory of runs that have ended; the next ones need not wait for Python's garbage collection."""
+    for job in jobs:
+        job.trainer.release()
 
 
 def _begin(job: _Job, options: RunOptions, world: World, above: RunFolder | None) -> None:

@@ -77,6 +77,14 @@ class Stepper:
         self._joint = self.observed = None
         self.optimizer.zero_grad(set_to_none=True)
 
+    def release(self) -> None:
+        """Drop the recording and its memory; call it last, as no step can be taken after it.
+
+        Otherwise only Python's garbage collection frees them: the recording and the iteration refer to each other.
+        """
+        self.leave()
+        self.work.captured.release()
+
     def begin_epoch(self) -> None:
         """Prepare the rest of the current epoch, or the next one if that is over; `step()` then runs its iterations."""
         progress = self.progress

@@ -67,6 +67,7 @@ class Chain:
     last_norm: Norm | None = None
     last_uses_running: bool = False
     spike_cost: float = 0.0
+    trials: int = 0  # several networks, whose rows come one after another (ops/trials.py); 0 for one alone
 
 
 class _Record(NamedTuple):
@@ -97,6 +98,60 @@ def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
     return out[0], out[1:]
 
 
+class Kept(NamedTuple):
+    """What a forward pass keeps for the backward pass; `rows` is what the first product took."""
+
+    rows: Tensor
+    records: list[_Record]
+    folded: list[Any]
+    last: _Record
+
+
+def chain_forward(chain: Chain, entry: Tensor, *, learning: bool) -> tuple[Tensor, list[Tensor], Kept]:
+    """Return the last layer's current, the hidden layers' spikes as bits, and what the backward pass needs."""
+    source, records, bits = entry, [], []
+    folded = [None if link is None else prepared(link, entry=i == 0) for i, link in enumerate(chain.links)]
+    first = chain.links[0]
+    if first is not None and isinstance(folded[0], Tensor):
+        source = entry_rows(first, entry, folded[0])
+    rows = source
+    for i in range(len(chain.hidden)):
+        record = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)
+        if record.scanned is not None:
+            bits.append(record.scanned.bits)
+        source = record.source
+        forgets = chain.recompute or not learning
+        records.append(record.only_spikes(chain.hidden[i].norm) if forgets else record)
+    current, last = _last(chain, source, folded[-1])
+    return current, bits, Kept(rows, records, folded, last)
+
+
+def chain_backward(chain: Chain, kept: Kept, entry: Tensor, grad: Tensor) -> Found:
+    """Return the gradients from that of the last layer's current; what was kept is used up."""
+    found, side = Found(chain), SideStream(entry.device)
+    records, folded = kept.records, kept.folded
+    grad, found.last = _through_last_norm(chain, grad.contiguous(), kept.last)
+    for i in reversed(range(len(chain.hidden))):
+        record = records.pop()
+        if chain.recompute:
+            source = records[-1].source if records else kept.rows
+            record = _forward(_untracked(chain), i, source, folded[i], save=True, known=record.normalizer)
+        last_link = i == len(chain.hidden) - 1
+        spikes, of = through_link(chain.links[i + 1], grad, record.source, folded[i + 1], side, last=last_link)
+        found.add(i + 1, of)
+        if _exchanges(chain.hidden[i].norm):
+            side.join()  # a recording is cut where processes exchange, and no stream may be left open
+        grad = _through_neurons(chain, i, spikes, record, entry, found)
+        del record, spikes
+    first = chain.links[0]
+    if first is None:
+        found.entry = grad.view_as(entry).to(entry.dtype)
+    else:
+        found.add(0, through_entry(first, grad, entry, kept.rows, folded[0], last=not chain.hidden))
+    side.join()
+    return found
+
+
 _OF_LINK, _OF_LAYER = 4, 6  # tensors of a link and of a hidden layer, in `_tensors`
 
 
@@ -122,21 +177,8 @@ def _parameters(norm: Norm | None) -> list[Tensor | None]:
 class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chain: Chain, learning: bool, entry: Tensor, *tensors: Tensor | None) -> tuple[Tensor, ...]:
-        source, records, bits = entry, [], []
-        folded = [None if link is None else prepared(link, entry=i == 0) for i, link in enumerate(chain.links)]
-        first = chain.links[0]
-        if first is not None and isinstance(folded[0], Tensor):
-            source = entry_rows(first, entry, folded[0])
-        ctx.rows = source  # of the first product, where it is not the entry itself
-        for i in range(len(chain.hidden)):
-            record = _forward(chain, i, source, folded[i], save=learning and not chain.recompute)
-            if record.scanned is not None:
-                bits.append(record.scanned.bits)
-            source = record.source
-            forgets = chain.recompute or not learning
-            records.append(record.only_spikes(chain.hidden[i].norm) if forgets else record)
-        current, last = _last(chain, source, folded[-1])
-        ctx.chain, ctx.records, ctx.folded, ctx.last = chain, records, folded, last
+        current, bits, ctx.kept = chain_forward(chain, entry, learning=learning)
+        ctx.chain = chain
         ctx.save_for_backward(entry, *tensors)
         ctx.mark_non_differentiable(*bits)
         ctx.set_materialize_grads(False)
@@ -146,38 +188,15 @@ class _Chain(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         entry = saved_tensors(ctx)[0]  # raises if anything was overwritten since
         chain: Chain = ctx.chain
-        if ctx.records is None:
+        if ctx.kept is None:
             raise RuntimeError("the fused network keeps nothing for a second backward pass; run it forward again")
-        records, folded, last = ctx.records, ctx.folded, ctx.last
-        ctx.records = ctx.folded = ctx.last = None
-        found = _Found(chain)
-        if grads[0] is not None:
-            side = SideStream(entry.device)
-            grad, found.last = _through_last_norm(chain, grads[0].contiguous(), last)
-            for i in reversed(range(len(chain.hidden))):
-                record = records.pop()
-                if chain.recompute:
-                    source = records[-1].source if records else ctx.rows
-                    record = _forward(_untracked(chain), i, source, folded[i], save=True, known=record.normalizer)
-                last_link = i == len(chain.hidden) - 1
-                spikes, of = through_link(chain.links[i + 1], grad, record.source, folded[i + 1], side, last=last_link)
-                found.add(i + 1, of)
-                if _exchanges(chain.hidden[i].norm):
-                    side.join()  # a recording is cut where processes exchange, and no stream may be left open
-                grad = _through_neurons(chain, i, spikes, record, entry, found)
-                del record, spikes
-            first = chain.links[0]
-            if first is None:
-                found.entry = grad.view_as(entry).to(entry.dtype)
-            else:
-                found.add(0, through_entry(first, grad, entry, ctx.rows, folded[0], last=not chain.hidden))
-            side.join()
-        ctx.rows = None
+        kept, ctx.kept = ctx.kept, None
+        found = Found(chain) if grads[0] is None else chain_backward(chain, kept, entry, grads[0])
         wanted = ctx.needs_input_grad[3:]
         return None, None, found.entry, *(g if want else None for g, want in zip(found.all(), wanted, strict=True))
 
 
-class _Found:
+class Found:
     """The gradients that a backward pass has found so far, in the order of `_tensors`."""
 
     def __init__(self, chain: Chain) -> None:
@@ -240,7 +259,8 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> tuple[Tensor, _Record]:
         raise ValueError("run_chain: the last link must be a synapse")
     shape = (chain.steps, chain.batch, link.synapse.channels)
     if norm is None:
-        return last_current(link, source, folded).view(shape), _Record(None)
+        several = (chain.trials,) if chain.trials else ()
+        return last_current(link, source, folded).view(*several, *shape), _Record(None)
     raw = last_current(link, source, folded, padding=True).view(chain.steps, chain.batch, -1)
     grid = Grid(shape[-1], stride=raw.shape[-1], dense=True)
     normalizer = _normalizer(norm, chain.last_uses_running, raw, grid, 1, link.real)
@@ -250,14 +270,14 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> tuple[Tensor, _Record]:
 def _through_last_norm(chain: Chain, grad: Tensor, last: _Record) -> tuple[Tensor, list[Tensor | None]]:
     """Return the gradient `[T * B, >= N]` of the last raw current, and those of the norm's weight and bias."""
     if chain.last_norm is None or last.raw is None or last.normalizer is None:
-        return grad.view(chain.steps * chain.batch, -1), [None, None]
+        return grad.view(-1, grad.shape[-1]), [None, None]
     out = torch.empty(last.raw.shape, dtype=STORED, device=grad.device)
     grid = Grid(grad.shape[-1], stride=out.shape[-1])
     _, *of_norm = norm_backward(grad, last.raw, last.normalizer, chain.last_norm, grid, 1, out)
     return out.view(-1, out.shape[-1]), [*of_norm]
 
 
-def _through_neurons(chain: Chain, i: int, grad: Tensor, record: _Record, entry: Tensor, found: _Found) -> Tensor:
+def _through_neurons(chain: Chain, i: int, grad: Tensor, record: _Record, entry: Tensor, found: Found) -> Tensor:
     """Return the gradient of hidden layer i's current, as rows of channels."""
     layer, after = chain.hidden[i], chain.links[i + 1]
     spike_filter = None if after is None else after.spike_filter
