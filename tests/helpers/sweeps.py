@@ -98,6 +98,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def children(pid: int, word: str) -> list[int]:
+    """Return the child processes of a process that have this word in their command line."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(each) for each in found if word in Path(f"/proc/{each}/cmdline").read_text()]
+
+
 def wait_until(seen, seconds: float = 60, every: float = 0.02):
     """Return what `seen()` returns as soon as that is true."""
     end = time.monotonic() + seconds

@@ -39,7 +39,7 @@ def show(
     name: Annotated[str, typer.Argument(help="A preset, a recipe (base/sequences), or a TOML file to be checked.")],
     set_: Annotated[list[str] | None, typer.Option("--set", help="key=value in place of a field; repeatable.")] = None,
     search: Annotated[
-        bool, typer.Option("--search", help="Also the table [search]: what `bitspike sweep run` draws, to be edited.")
+        bool, typer.Option("--search", help="Also the table \\[search]: what `bitspike sweep run` draws, to be edited.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -54,7 +53,7 @@ class Second(StrEnum):
 
 def run(
     experiment: Annotated[
-        str, typer.Argument(metavar="PRESET|FILE.toml", help="A preset, or your own file with a table [search].")
+        str, typer.Argument(metavar="PRESET|FILE.toml", help="A preset, or your own file with a table \\[search].")
     ],
     trials: Annotated[int, typer.Option(min=1, max=99_999, help="So many trials in all; more later go on from there.")],
     out: Annotated[Path | None, typer.Option(help="The study's folder (default: sweeps/NAME).")] = None,
@@ -117,7 +116,7 @@ def run(
     from bitspike.experiments.assembly import pick_device
     from bitspike.experiments.sweep.driver import Driver
     from bitspike.experiments.sweep.overview import overview
-    from bitspike.experiments.sweep.postgres import without_password
+    from bitspike.experiments.sweep.postgres import command_line
     from bitspike.experiments.sweep.studies import join_study
     from bitspike.experiments.sweep.worker import Work
 
@@ -136,7 +135,7 @@ def run(
         workers=workers,
         threads=_threads(workers),
         known_failures=(),
-        command=without_password(shlex.join(["bitspike", *sys.argv[1:]]), storage),
+        command=command_line(sys.argv[1:], storage),
     )
     with show_sweep() as display, catching_interrupts() as interrupted:
         display.say(_greeting(facts, task.name, joined.storage.shown, out))

@@ -1,6 +1,7 @@
 """Drivers of one study: several at once, killed, interrupted, on two folders, and on a server that goes and comes."""
 
 import json
+import os
 import signal
 import time
 
@@ -68,6 +69,28 @@ def test_an_interrupted_driver_lets_its_trials_go(home, number):
     assert sweeps.states(home / name) == ["COMPLETE"] * 3
 
 
+def test_ctrl_c_while_workers_load_is_no_traceback(home):
+    """The system interrupts all processes of a terminal; workers take seconds to load their libraries."""
+    driver = sweeps.start(home, "early", 2, prepare=None)
+    loading = sweeps.wait_until(lambda: sweeps.children(driver.process.pid, "forkserver"))
+    for pid in (*loading, driver.process.pid):
+        os.kill(pid, signal.SIGINT)
+    ended = driver.wait()
+    assert ended.code == 130, ended.err
+    assert ended.err.splitlines()[-1] == f"bitspike: interrupted; all is in {home / 'early'}, the same command goes on"
+    assert "Traceback" not in ended.err
+
+
+def test_a_worker_that_is_asked_to_end_is_replaced(home):
+    driver = sweeps.start(home, "asked", 3, prepare=slowly)
+    working = sweeps.wait_until(lambda: sweeps.working(sweeps.trials_of(home / "asked")))
+    os.kill(next(iter(working)), signal.SIGTERM)
+    ended = driver.wait()
+    assert ended.code == 0, ended.err
+    assert "a worker was killed (signal 15); another takes its place" in ended.err
+    assert sweeps.states(home / "asked") == ["COMPLETE"] * 3
+
+
 def test_more_trials_go_on_where_fewer_ended(home):
     sweeps.sweep(home, "more", 2, *SHORT)
     before = (home / "more" / "trials" / "00001" / "best.safetensors").stat().st_mtime_ns
@@ -106,6 +129,20 @@ def test_a_server_that_stops_and_starts_again(home, server):
     assert ended.code == 0, ended.err
     assert "waiting for the storage: --storage postgresql://sweeper:***@127.0.0.1" in ended.err
     assert sweeps.states(home / "outage", server.address()) == ["COMPLETE"] * 4
+
+
+def test_an_interrupt_does_not_wait_for_the_server(home, server):
+    driver = sweeps.start(home, "no-answer", 4, *on(server, "no-answer"), prepare=slowly)
+    sweeps.wait_until(lambda: sweeps.working(sweeps.trials_of(home / "no-answer", server.address())))
+    server.stop()
+    try:
+        time.sleep(0.5)
+        driver.kill(signal.SIGINT)
+        began = time.monotonic()
+        assert driver.wait().code == 130
+        assert time.monotonic() - began < 20
+    finally:
+        server.start()
 
 
 def test_a_trial_of_another_machine_is_taken_over_when_its_heart_stops(home, server):

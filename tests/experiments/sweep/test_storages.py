@@ -1,13 +1,14 @@
 """Where a study is kept, and what is refused; a password is never shown."""
 
 import os
+import shlex
 import socket
 import time
 import traceback
 
 import pytest
 
-from bitspike.experiments.sweep.postgres import Postgres, without_password
+from bitspike.experiments.sweep.postgres import Postgres, command_line
 from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import open_study
 from helpers import runs, sweeps
@@ -43,6 +44,7 @@ def refused(home, *more):
         ("Sesame4711", "--storage must be the address of a PostgreSQL server"),
         ("postgresql://me:Sesame4711@ho@st:x/db", "--storage is not an address of the form postgresql://USER:PASSWORD"),
         ("postgresql://me@host/db?password=Sesame4711", "--storage: give the password as USER:PASSWORD@HOST or in"),
+        ("postgresql://me@host/db?sslpassword=Sesame4711", "--storage: give the password as USER:PASSWORD@HOST or in"),
     ],
 )
 def test_an_address_that_cannot_be_used(address, said):
@@ -111,14 +113,18 @@ def test_the_environment_may_hold_the_password(home, server, monkeypatch):
     assert len(open_study(home / "environment").study.trials) == 1
 
 
-def test_a_command_line_without_its_password():
-    address = f"postgresql://me:{WRONG}@host/db"
-    assert (
-        without_password(f"bitspike --storage {address}", address) == "bitspike --storage postgresql://me:***@host/db"
-    )
-    assert without_password("bitspike", None) == "bitspike"
-    odd = f"postgresql://me:{WRONG}@ho@st:x/db"
-    assert WRONG not in without_password(f"bitspike --storage={odd}", odd)
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"postgresql://me:{WRONG}@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:it's%404711@host/db", "postgresql://me:***@host/db"),  # a shell has other quotes
+        (f"postgresql://me:{WRONG}@ho@st:x/db", "***"),
+    ],
+)
+def test_a_command_line_without_its_password(address, shown):
+    assert shlex.split(command_line(["--storage", address], address)) == ["bitspike", "--storage", shown]
+    assert shlex.split(command_line([f"--storage={address}"], address)) == ["bitspike", f"--storage={shown}"]
+    assert command_line(["a b"], None) == "bitspike 'a b'"
 
 
 # ---- Another study

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -123,7 +125,8 @@ class Driver:
         ours, theirs = self._context.Pipe(duplex=False)
         task = replace(self._task, device=self._devices[number % len(self._devices)])
         process = self._context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
-        process.start()
+        with _without_interrupts():
+            process.start()
         theirs.close()
         return LocalWorker(process, ours)
 
@@ -147,7 +150,7 @@ class Driver:
             worker.deaths, worker.doing = 0, "takes a trial"
             worker.trials[told["trial"]] = "begins"
             if told["attempt"] > 1:
-                self._say(f"trial {number}: its worker had died; it goes on from its checkpoint")
+                self._say(f"trial {number} had begun; it goes on from its last checkpoint")
         elif kind == "epoch":
             worker.trials[told["trial"]] = f"epoch {told['epoch']}/{told['epochs']}, {told['accuracy']:.2%}"
         elif kind == "ends":
@@ -214,16 +217,37 @@ class Driver:
         self._trouble = str(trouble)
 
     def _end(self, workers: Sequence[LocalWorker]) -> None:
-        """End all workers: each saves its trials and lets them go; one that takes too long is killed."""
+        """End all workers: each saves its trials and lets them go; one that takes too long is killed.
+
+        A second Ctrl-C kills them at once.
+        """
         alive = [worker for worker in workers if worker.process.is_alive()]
-        for worker in alive:
-            worker.process.terminate()
-        until = time.monotonic() + 60
-        while any(worker.process.is_alive() for worker in alive) and time.monotonic() < until:
+        try:
             for worker in alive:
-                self._hear(worker)  # a full pipe would block it
-            time.sleep(0.02)
-        for worker in alive:
-            if worker.process.is_alive():
-                worker.process.kill()
-            worker.process.join()
+                worker.process.terminate()
+            until = time.monotonic() + 60
+            while any(worker.process.is_alive() for worker in alive) and time.monotonic() < until:
+                for worker in alive:
+                    self._hear(worker)  # a full pipe would block it
+                time.sleep(0.02)
+        finally:
+            for worker in alive:
+                if worker.process.is_alive():
+                    worker.process.kill()
+                worker.process.join()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C for later: processes started now inherit that, and it is the driver's to end them.
+
+    Else those that still load their libraries would end with a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -148,15 +149,18 @@ def _read_address(address: str) -> tuple[Any, tuple[str, ...]]:
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     secret = url.password or ""
-    query_secret = url.query.get("password", "")
-    if query_secret:
+    if any("password" in key for key in url.query):  # password, sslpassword
         raise ValueError("--storage: give the password as USER:PASSWORD@HOST or in PGPASSWORD, and not after the ?")
     spellings = {secret, quote(secret, safe=""), quote_plus(secret)} - {""}
     return url, tuple(sorted(spellings, key=len, reverse=True))
 
 
-def without_password(text: str, address: str | None) -> str:
-    """Return a text, such as a command line, with the password of an address hidden."""
+def command_line(arguments: Sequence[str], address: str | None) -> str:
+    """Return the command line of these arguments, with the password of the address hidden wherever it stands."""
+    return shlex.join(["bitspike", *(_without_password(each, address) for each in arguments)])
+
+
+def _without_password(text: str, address: str | None) -> str:
     if address is None:
         return text
     try:

@@ -53,7 +53,10 @@ class Work:
 
 
 def work(task: Work, messages: Connection) -> None:
-    """Take and train trials until all have ended; exit with 0 then, with 1 after an error that is told in one line."""
+    """Take and train trials until all have ended; exit with 0 then, with 1 after an error that is told in one line.
+
+    A worker that was asked to stop ends by that signal, so that its driver does not take it for done.
+    """
     _end_with_parent()
     stop = _stopping()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -68,6 +71,13 @@ def work(task: Work, messages: Connection) -> None:
             raise
         tell("error", {"line": _line(error)})
         raise SystemExit(1) from None
+    except _Stopped:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class _Stopped(BaseException):
+    """The worker was asked to stop before all trials had ended."""
 
 
 def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: threading.Event) -> None:
@@ -77,6 +87,8 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: thre
 
     def waits(why: str) -> None:
         tell("waits", {"why": why})
+        if stop.is_set():  # whoever asks next takes its trials over
+            raise _Stopped
 
     joined = until_answered(  # it did answer, when the driver asked
         lambda: join_study(task.folder, task.name, facts, task.address, task.heartbeat),
@@ -110,6 +122,7 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: thre
                 else:
                     tell("idles", {})
                     stop.wait(LOOK)
+            raise _Stopped
     finally:
         own.release_all()
 
