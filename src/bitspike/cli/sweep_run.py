@@ -152,7 +152,7 @@ def run(
     if not finished:
         say(f"bitspike: interrupted; all is in {out}, the same command goes on")
         raise typer.Exit(130)
-    seen = overview(joined)
+    seen = joined.storage.patiently(lambda: overview(joined), waiting=lambda why: None)
     echo_json({**seen.as_json(), "out": str(out)}) if as_json else _show(seen, out, driver.seconds)
 
 

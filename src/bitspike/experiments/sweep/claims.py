@@ -19,7 +19,8 @@ import socket
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import optuna
@@ -95,8 +96,10 @@ class Claims:
             if len(taken) == most or _before(trial.number, trials) >= self._target:  # or it is one too many
                 break
             lock = self._lock(trial.number) if self._is_here(trial) or trial._trial_id in stale else None
-            if lock is not None:
-                claim = self._adopt(trial, lock)
+            if lock is None:
+                continue
+            with suppress(optuna.exceptions.UpdateFinishedTrialError):  # its worker lived, and was faster
+                claim = self._adopt(trial._trial_id, lock)
                 taken += [] if claim is None else [claim]
                 failed = failed or claim is None
         return failed
@@ -130,20 +133,29 @@ class Claims:
             return None
         return lock
 
-    def _adopt(self, trial: FrozenTrial, lock: FileLock) -> Claim | None:
-        before = trial.user_attrs.get("claim") or {}
-        progress = _progress(self._folder(trial.number))
-        died = before.get("owner") is not None
-        stuck = before.get("stuck", 0) + 1 if died and before.get("progress") == progress else 0
-        if stuck >= MOST_DEATHS:
-            error = f"its worker died {stuck} times in a row before it came any further; is there enough memory?"
-            try:
-                self._storage.optuna.set_trial_user_attr(trial._trial_id, "error", error)
-                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-            finally:
+    def _adopt(self, trial_id: int, lock: FileLock) -> Claim | None:
+        """Claim a trial whose lock was free; None if it killed so many workers that it failed now.
+
+        It is read again: its worker may have told the result, and let it go, since the trials were listed.
+        """
+        try:
+            trial = self._storage.optuna.get_trial(trial_id)
+            if trial.state.is_finished():
+                raise optuna.exceptions.UpdateFinishedTrialError
+            before = trial.user_attrs.get("claim") or {}
+            died = before.get("owner") is not None
+            stands = died and before.get("progress") == _progress(self._folder(trial.number))
+            stuck = before.get("stuck", 0) + 1 if stands else 0
+            if stuck >= MOST_DEATHS:
+                error = f"its worker died {stuck} times in a row before it came any further; is there enough memory?"
+                self._storage.optuna.set_trial_user_attr(trial_id, "error", error)
+                self._study.tell(trial.number, state=TrialState.FAIL)
                 lock.release()
-            return None
-        return self._claimed(lambda: optuna.Trial(self._study, trial._trial_id), lock, before.get("attempts", 0), stuck)
+                return None
+            return self._write_claim(optuna.Trial(self._study, trial_id), lock, before.get("attempts", 0), stuck)
+        except BaseException:
+            lock.release()
+            raise
 
     def _begin(self) -> Claim | None:
         """Create a trial and claim it; None if others have taken the last slot in spite of the lock."""
@@ -157,12 +169,8 @@ class Claims:
         lock = self._lock(trial.number)
         if lock is None:
             raise RuntimeError(f"trial {trial.number} is new, but its lock is held")
-        return self._claimed(lambda: trial, lock, 0, 0)
-
-    def _claimed(self, get: Callable[[], optuna.Trial], lock: FileLock, attempts: int, stuck: int) -> Claim:
-        """Claim a trial whose lock is held; the lock is free again if the storage does not answer."""
         try:
-            return self._write_claim(get(), lock, attempts, stuck)
+            return self._write_claim(trial, lock, 0, 0)
         except BaseException:
             lock.release()
             raise

@@ -82,7 +82,9 @@ class Driver:
         self._context: Any = multiprocessing.get_context("forkserver" if task.device == "cpu" else "spawn")
         if task.device == "cpu":
             self._context.set_forkserver_preload(PRELOADED + (PRELOADED_FOR_SERVERS if task.address else []))
-        self._trials: Sequence[FrozenTrial] = joined.study.get_trials(deepcopy=False)
+        self._trials: Sequence[FrozenTrial] = joined.storage.patiently(
+            lambda: joined.study.get_trials(deepcopy=False), waiting=lambda why: None
+        )
         self._complete_before = Standing.of(self._trials).complete
         failed = tuple(trial.number for trial in self._trials if trial.state.name == "FAIL")
         self._task = replace(task, known_failures=failed)

@@ -75,16 +75,20 @@ class Postgres(StudyStorage):
         return set(self._storage._get_stale_trial_ids(study_id))
 
     def trouble(self, error: BaseException) -> StorageUnavailableError | None:
-        import sqlalchemy.exc
+        """Return the error in one line if it means that the server does not answer; else None.
+
+        A connection that breaks shows in many errors, also of SQLAlchemy's own. Only those that blame the query itself
+        would come again.
+        """
+        from sqlalchemy import exc
 
         found: BaseException | None = error
-        while found is not None and not isinstance(found, sqlalchemy.exc.DBAPIError):
-            found = found.__cause__
-        if isinstance(found, (sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)) or (
-            isinstance(found, sqlalchemy.exc.DBAPIError) and found.connection_invalidated
-        ):
-            return StorageUnavailableError(f"--storage {self.shown}: {self._words(found)}")
-        return None
+        while found is not None and not isinstance(found, exc.SQLAlchemyError):
+            found = found.__cause__ or found.__context__
+        blames_query = (exc.ProgrammingError, exc.IntegrityError, exc.DataError, exc.NotSupportedError)
+        if found is None or isinstance(found, (*blames_query, exc.ArgumentError, exc.CompileError)):
+            return None
+        return StorageUnavailableError(f"--storage {self.shown}: {self._words(found)}")
 
     def _words(self, error: Any) -> str:
         """Return the server's words on an error in one line, without the password."""

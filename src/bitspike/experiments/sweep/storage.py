@@ -44,24 +44,33 @@ class StudyStorage(ABC):
         """Return the error in one line if it means that the storage does not answer; else None."""
         return None
 
-    def patiently(self, call: Callable[[], T], *, waiting: Callable[[str], object], patience: float = PATIENCE) -> T:
+    def patiently(self, call: Callable[[], T], *, waiting: Callable[[str], object]) -> T:
         """Return what `call` returns; while the storage does not answer, tell `waiting` why and try again.
 
         `call` may be done twice: an answer that is lost may come after the deed.
         """
-        began, pause = time.monotonic(), 0.2
-        while True:
-            try:
-                return call()
-            except Exception as error:
-                trouble = self.trouble(error)
-                if trouble is None:
-                    raise
-                if time.monotonic() - began > patience:
-                    raise trouble from None
-                waiting(str(trouble))
-            time.sleep(pause)
-            pause = min(2 * pause, 2.0)
+        return until_answered(call, self.trouble, waiting)
+
+
+def until_answered(
+    call: Callable[[], T],
+    trouble: Callable[[BaseException], StorageUnavailableError | None],
+    waiting: Callable[[str], object],
+) -> T:
+    """Return what `call` returns, after as many tries as it takes; raise what is no `trouble`, or lasts too long."""
+    began, pause = time.monotonic(), 0.2
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            found = trouble(error)
+            if found is None:
+                raise
+            if time.monotonic() - began > PATIENCE:
+                raise found from None
+            waiting(str(found))
+        time.sleep(pause)
+        pause = min(2 * pause, 2.0)
 
 
 def open_storage(address: str | None, folder: Path, heartbeat: int) -> StudyStorage:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,10 +49,11 @@ def open_study(folder: Path, storage: str | None = None) -> OpenStudy:
             f"{folder} holds a study that is kept in a journal file; leave --storage and BITSPIKE_STORAGE out"
         )
     opened = open_storage(storage or held["storage"], folder, heartbeat=60)
-    facts = _kept_facts(opened, held["name"])
-    if facts is None:
-        raise ValueError(f"{opened.shown} no longer holds the study {held['name']!r} of {folder}")
-    return OpenStudy(optuna.load_study(study_name=held["name"], storage=opened.optuna), facts, folder)
+    with _clearly(opened):
+        facts = _kept_facts(opened, held["name"])
+        if facts is None:
+            raise ValueError(f"{opened.shown} no longer holds the study {held['name']!r} of {folder}")
+        return OpenStudy(optuna.load_study(study_name=held["name"], storage=opened.optuna), facts, folder)
 
 
 def join_study(folder: Path, name: str, facts: StudyFacts, address: str | None, heartbeat: int) -> JoinedStudy:
@@ -66,7 +68,7 @@ def join_study(folder: Path, name: str, facts: StudyFacts, address: str | None, 
         _require_same(StudyFacts.from_json(held["facts"], str(folder / FILE)), facts, str(folder))
         _require_same_storage(held, folder, name, address)
     storage = open_storage(address, folder, heartbeat)
-    with storage.exclusive(name):
+    with _clearly(storage), storage.exclusive(name):
         kept = _kept_facts(storage, name)
         if kept is None and held is not None:
             raise ValueError(f"{storage.shown} no longer holds the study {name!r} of {folder}; choose another --out")
@@ -83,6 +85,17 @@ def join_study(folder: Path, name: str, facts: StudyFacts, address: str | None, 
         else:
             _require_same(kept, facts, f"the study {name!r} in {storage.shown}")
     return JoinedStudy(study, facts, folder, storage, _place(folder, name, storage, facts))
+
+
+@contextmanager
+def _clearly(storage: StudyStorage) -> Iterator[None]:
+    """Raise one line if the storage stops to answer."""
+    try:
+        yield
+    except Exception as error:
+        if (trouble := storage.trouble(error)) is not None:
+            raise trouble from None
+        raise
 
 
 def _kept_facts(storage: StudyStorage, name: str) -> StudyFacts | None:

@@ -22,6 +22,7 @@ from bitspike.experiments.sweep.facts import StudyFacts
 from bitspike.experiments.sweep.heartbeat import beating
 from bitspike.experiments.sweep.own_trials import OwnTrials
 from bitspike.experiments.sweep.space import Space
+from bitspike.experiments.sweep.storage import StorageUnavailableError, until_answered
 from bitspike.experiments.sweep.studies import join_study
 from bitspike.experiments.sweep.training import TrialTrainer
 from bitspike.ops.buffers import keep_freed_memory
@@ -73,8 +74,16 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: thre
     if task.threads is not None:
         torch.set_num_threads(task.threads)
     facts = StudyFacts.from_json(task.facts, "the sweep")
-    joined = join_study(task.folder, task.name, facts, task.address, task.heartbeat)
-    own = OwnTrials(joined, waiting=lambda why: tell("waits", {"why": why}))
+
+    def waits(why: str) -> None:
+        tell("waits", {"why": why})
+
+    joined = until_answered(  # it did answer, when the driver asked
+        lambda: join_study(task.folder, task.name, facts, task.address, task.heartbeat),
+        lambda error: error if isinstance(error, StorageUnavailableError) else None,
+        waits,
+    )
+    own = OwnTrials(joined, waiting=waits)
     space = Space.from_canonical(facts.space, facts.source)
     claims = Claims(joined, space, task.trials, own=own, known_failures=task.known_failures)
 
