@@ -172,7 +172,7 @@ def draw(rows: dict[str, Any], path: Path) -> None:
                 axes.hlines(statistics.mean(setting["test"]), x - 0.4, x + 0.4, color="tab:blue", linewidth=1)
     axes.set_xticks(range(len(rows)), [row["title"] for row in rows.values()])
     axes.set_ylabel("test accuracy, %")
-    axes.set_title("The best settings of each variant, every seed; validation samples chose the blue ones")
+    axes.set_title("Every seed of the best settings; validation samples chose the blue ones", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
