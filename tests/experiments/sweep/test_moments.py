@@ -136,7 +136,7 @@ LIKE = ("a parameter is drawn", "it is claimed", "its folder has a summary", "it
 )
 def test_a_kill_when(moment, kind, home, request):
     storage = request.getfixturevalue("server").address() if kind == "postgresql" else None
-    name = f"{kind}-{list(MOMENTS).index(moment)}"
+    name = f"moment-{kind}-{list(MOMENTS).index(moment)}"
     assert begin(home, name, storage, moment) == -9
     assert begin(home, name, storage) == 0
     trials = sweeps.trials_of(home / name, storage)
