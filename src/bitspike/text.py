@@ -27,3 +27,14 @@ def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
     """Return a question for the known name that is nearest to a wrong one, and a space; "" if none is near."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"did you mean {near[0]!r}? " if near else ""
+
+
+def number_of(count: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    Examples:
+        >>> from bitspike.text import number_of
+        >>> number_of(1, "trial"), number_of(1500, "trial")
+        ('1 trial', '1,500 trials')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from bitspike.cli import sweep_run
 from bitspike.experiments.schema import experiment
+from bitspike.experiments.sweep.chosen import chosen_outcome, chosen_toml
+from bitspike.experiments.sweep.overview import overview
+from bitspike.experiments.sweep.studies import open_study
 from helpers.own_images import write_experiment
 from helpers.studies import ACCURACY, SPIKES, study_folder
 
@@ -66,6 +70,26 @@ def test_two_objectives_have_a_front(here, cli):
     assert status == 1
     assert "two objectives" in err
     assert cli("sweep", "best", "two", "--trial", held["front"][-1]["number"])[0] == 0
+
+
+def test_what_run_prints_of_two_objectives_leads_on(here, cli, capsys):
+    sweep_run._show(overview(open_study(Path("two"))), Path("two"), 3.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("most accurate: trial ")
+    _, _, command = lines[-1].partition("; bitspike ")
+    assert cli(*command.removesuffix(" > my.toml").split())[0] == 0
+
+
+@pytest.mark.parametrize("command", [("sweep", "run"), ("preset", "show")])
+def test_help_names_the_table(cli, command):
+    assert "[search]" in cli(*command, "--help")[1]
+
+
+def test_one_epoch_is_not_one_epochs(here):
+    opened = open_study(Path("one"))
+    found = overview(opened)
+    text = chosen_toml(opened.facts.spec(), found, chosen_outcome(found, None), Path("one"), 1)
+    assert "The search trained 1 epoch;" in text
 
 
 def test_a_study_without_an_end(here, cli):

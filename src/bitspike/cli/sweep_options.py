@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from bitspike.experiments.sweep.overview import Overview
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a search, the --out of sweep run.")]
 
@@ -28,3 +31,9 @@ def require_optuna() -> None:
 
     if find_spec("optuna") is None:
         raise not_installed("optuna", "a search needs Optuna", extra="search")
+
+
+def best_command(study: Path, found: Overview) -> str:
+    """Return the command that writes the best trial's experiment; of two objectives, the most accurate one's."""
+    which = f" --trial {found.best.number}" if found.best is not None and found.front else ""
+    return f"bitspike sweep best {study}{which} > my.toml"

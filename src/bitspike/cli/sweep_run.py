@@ -16,7 +16,7 @@ from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.interrupts import catching_interrupts
 from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
-from bitspike.cli.sweep_options import require_optuna
+from bitspike.cli.sweep_options import best_command, require_optuna
 from bitspike.cli.sweep_table import duration, show_sweep
 
 if TYPE_CHECKING:
@@ -205,13 +205,9 @@ def _show(found: Overview, out: Path, seconds: float) -> None:
     """Print how the study stands, its best trial and what comes next."""
     from bitspike.experiments.sweep.chosen import values_in_words
 
-    held = found.standing
-    of_them = [f"{count} {word}" for word in ("pruned", "diverged") if (count := getattr(held, word))]
-    more = f" ({', '.join(of_them)})" if of_them else ""
-    failed = f"; {held.failed} failed" if held.failed else ""
-    echo(f"{found.name}: {held.complete} trials complete{more}{failed}; {duration(seconds)}")
+    echo(f"{found.name}: {found.standing.words()}; {duration(seconds)}")
     if found.best is not None:
-        echo(f"best: trial {found.best.number}, {', '.join(values_in_words(found, found.best))}")
+        echo(f"{found.best_is}: trial {found.best.number}, {', '.join(values_in_words(found, found.best))}")
         for name, value in found.best.parameters.items():
             echo(f"  {name} = {value:.6g}" if isinstance(value, float) else f"  {name} = {value}")
-    echo(f"next: bitspike sweep show {out}; bitspike sweep best {out} > my.toml")
+    echo(f"next: bitspike sweep show {out}; {best_command(out, found)}")

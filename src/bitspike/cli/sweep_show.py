@@ -9,8 +9,9 @@ import typer
 
 from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.options import AsJson
-from bitspike.cli.sweep_options import Storage, Study, require_optuna
+from bitspike.cli.sweep_options import Storage, Study, best_command, require_optuna
 from bitspike.terminal import draw, screen, table
+from bitspike.text import number_of
 
 if TYPE_CHECKING:
     from bitspike.experiments.sweep.overview import Overview
@@ -51,8 +52,7 @@ def show(
         echo(f"picture   {picture}")
     echo(f"dashboard {dashboard}")
     if found.best is not None:
-        which = f" --trial {found.best.number}" if found.front else ""
-        echo(f"next      bitspike sweep best {study}{which} > my.toml")
+        echo(f"next      {best_command(study, found)}")
 
 
 def _require_place(out: Path) -> None:
@@ -86,16 +86,16 @@ def _show(found: Overview, study: Path, folder: Path) -> None:
     from bitspike.experiments.sweep.overview import METHOD
     from bitspike.experiments.sweep.spread import narrow_ranges
 
-    echo(f"{found.name} ({study}): {_standing(found)}")
+    unfinished = f"; {found.standing.running} not finished" if found.standing.running else ""
+    echo(f"{found.name} ({study}): {found.standing.words()}{unfinished}")
     if found.best is None:
         echo("no trial is complete yet")
         _parameters(found)
         return
     best = found.best
-    epochs = f", {best.result['epochs']} epochs" if "epochs" in best.result else ""
+    epochs = f", {number_of(best.result['epochs'], 'epoch')}" if "epochs" in best.result else ""
     words = ", ".join(values_in_words(found, best))
-    most = "most accurate" if found.front else "best"
-    echo(f"{most}: trial {best.number}, {words}{epochs} ({folder / best.folder})")
+    echo(f"{found.best_is}: trial {best.number}, {words}{epochs} ({folder / best.folder})")
     since = sum(not pruned for pruned in found.trials.pruned[found.trials.numbers.index(best.number) + 1 :])
     if since:
         echo(f"trials after it that were not pruned, and none of them better: {since}")
@@ -107,15 +107,6 @@ def _show(found: Overview, study: Path, folder: Path) -> None:
         echo(line)
     if found.front:
         _front(found)
-
-
-def _standing(found: Overview) -> str:
-    """Return the numbers of trials by state, in words."""
-    held = found.standing
-    of_them = [f"{count} {word}" for word in ("pruned", "diverged") if (count := getattr(held, word))]
-    text = f"{held.complete} trials complete" + (f" ({', '.join(of_them)})" if of_them else "")
-    text += f"; {held.failed} failed" if held.failed else ""
-    return text + (f"; {held.running} not finished" if held.running else "")
 
 
 def _parameters(found: Overview) -> None:

@@ -44,3 +44,13 @@ def test_a_damaged_journal_is_one_line(tmp_path):
     with pytest.raises(ValueError, match=r"journal.log is damaged: .*; choose another --out") as error:
         JournalFile(path)
     assert "\n" not in str(error.value)
+
+
+def test_a_damaged_last_line_names_the_file(tmp_path):
+    """Optuna sees that it is no line only when another one follows."""
+    path = tmp_path / "journal.log"
+    optuna.create_study(study_name="one", storage=JournalFile(path).optuna)
+    with path.open("a") as file:
+        file.write("nonsense\n")
+    with pytest.raises(ValueError, match=r"journal.log is damaged: .*; choose another --out"):
+        optuna.create_study(study_name="two", storage=JournalFile(path).optuna)

@@ -9,6 +9,7 @@ from bitspike.experiments.schema import Experiment, as_toml, as_values, experime
 from bitspike.experiments.sweep.overview import SHOWN, Outcome, Overview
 from bitspike.experiments.sweep.space import setting_lines
 from bitspike.experiments.sweep.stretch import stretched
+from bitspike.text import number_of
 
 MOST_LISTED = 12  # trials of a front that a line names
 
@@ -83,10 +84,10 @@ def chosen_toml(made: Experiment, found: Overview, outcome: Outcome, folder: Pat
     `trained` are the epochs of the study's trials.
     """
     heading: Sequence[str] = (
-        f"Trial {outcome.number} of the search {found.name} ({found.standing.complete} trials complete): "
+        f"Trial {outcome.number} of the search {found.name} ({number_of(found.standing.complete, 'trial')} complete): "
         f"{', '.join(values_in_words(found, outcome))}.",
         f"Written by bitspike sweep best {folder} --trial {outcome.number}; train it with bitspike train FILE.toml",
-        f"The search trained {trained} epochs; this file trains {made.train.epochs}. "
+        f"The search trained {number_of(trained, 'epoch')}; this file trains {made.train.epochs}. "
         "The table [sources] has the ranges of what was searched.",
     )
     return as_toml(made, "\n".join(heading))

@@ -6,7 +6,7 @@ import json
 import shlex
 from pathlib import Path
 
-FILE = "study.json"
+from bitspike.experiments.sweep.studies import FILE
 
 
 def dashboard_command(folder: Path) -> str:

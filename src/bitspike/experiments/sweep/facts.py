@@ -12,6 +12,7 @@ from bitspike.config import shown
 from bitspike.experiments.comparison import SAME_NUMBERS, differences
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.schema import Experiment, as_values, experiment
+from bitspike.text import number_of
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -138,6 +139,23 @@ class Standing:
             complete=states.count("COMPLETE") + pruned,
             pruned=pruned,
             diverged=sum(bool(trial.user_attrs.get("result", {}).get("diverged")) for trial in trials),
-            failed=sum(trial.state.name == "FAIL" and not trial.user_attrs.get("surplus") for trial in trials),
+            failed=sum(trial.state.name == "FAIL" and not is_surplus(trial) for trial in trials),
             running=states.count("RUNNING") + states.count("WAITING"),
         )
+
+    def words(self) -> str:
+        """Return the numbers of trials that have ended, in words.
+
+        Examples:
+            >>> from bitspike.experiments.sweep.facts import Standing
+            >>> Standing(complete=3, pruned=1, failed=2).words()
+            '3 trials complete (1 pruned); 2 failed'
+        """
+        of_them = [f"{count} {word}" for word in ("pruned", "diverged") if (count := getattr(self, word))]
+        text = f"{number_of(self.complete, 'trial')} complete" + (f" ({', '.join(of_them)})" if of_them else "")
+        return text + (f"; {self.failed} failed" if self.failed else "")
+
+
+def is_surplus(trial: FrozenTrial) -> bool:
+    """Return whether a trial was one too many and never trained; one whose worker died before it said so is trained."""
+    return trial.state.name == "FAIL" and bool(trial.user_attrs.get("surplus"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 from optuna.storages import JournalStorage
@@ -55,6 +56,20 @@ def cut_half_line(journal: Path) -> None:
             file.truncate(at)
 
 
+class _Backend(JournalFileBackend):
+    """Optuna takes a last line that it cannot read for one that is still written, and stumbles over it later."""
+
+    def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
+        try:
+            yield from super().read_logs(log_number_from)
+        except ValueError as error:
+            raise _damaged(Path(self._file_path), error) from None
+
+
+def _damaged(journal: Path, error: Exception) -> ValueError:
+    return ValueError(f"{journal} is damaged: {error}; choose another --out")
+
+
 class JournalFile(StudyStorage):
     """A study in a file of its folder; all workers are on machines that share the folder."""
 
@@ -63,9 +78,9 @@ class JournalFile(StudyStorage):
         self._locks = path.parent
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.optuna = JournalStorage(JournalFileBackend(str(path), _Lock(path)))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is damaged: {error}; choose another --out") from None
+            self.optuna = JournalStorage(_Backend(str(path), _Lock(path)))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise _damaged(path, error) from None
 
     def exclusive(self, name: str) -> AbstractContextManager[object]:
         """Keep all other processes out; the folder holds one study, so that the name makes no difference."""

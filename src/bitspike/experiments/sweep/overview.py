@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bitspike.analysis.search_data import SearchAxis, SearchObjective, SearchTrials
-from bitspike.experiments.sweep.facts import Standing
+from bitspike.experiments.sweep.facts import Standing, is_surplus
 from bitspike.experiments.sweep.parameter import value_in_words
 from bitspike.experiments.sweep.space import Space
 
@@ -76,6 +76,11 @@ class Overview:
     front: Sequence[Outcome]  # of two objectives, from the best of the first one on
     why_no_importances: str
 
+    @property
+    def best_is(self) -> str:
+        """The word for `best`: of two objectives it is only the most accurate one."""
+        return "most accurate" if self.front else "best"
+
     def as_json(self) -> dict[str, Any]:
         """Return everything for other programs."""
         return {
@@ -101,7 +106,7 @@ def overview(opened: OpenStudy) -> Overview:
     """Return what a study has found so far."""
     facts = opened.facts
     held = opened.study.get_trials(deepcopy=False)
-    outcomes = [_outcome(trial) for trial in held if not trial.user_attrs.get("surplus")]
+    outcomes = [_outcome(trial) for trial in held if not is_surplus(trial)]
     space = Space.from_canonical(facts.space, f"the study {opened.study.study_name}")
     importances, why = _importances(opened.study, outcomes)
     with_value = [each for each in outcomes if each.values is not None]

@@ -71,6 +71,3 @@ def make_pruner(name: str, epochs: int) -> BasePruner:
     if name == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
     return optuna.pruners.HyperbandPruner(min_resource=1, max_resource=epochs, reduction_factor=3)
-
-
-PRUNERS = ("none", "median", "hyperband")

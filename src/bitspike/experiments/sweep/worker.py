@@ -46,7 +46,6 @@ class Work:
     threads: int | None  # of PyTorch; None for its default
     known_failures: Sequence[int]
     command: str
-    graph: str = "auto"
 
     def __repr__(self) -> str:
         return f"Work({self.name!r}, {self.folder})"
@@ -105,7 +104,6 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: thre
 
     options = RunOptions(
         device=pick_device(task.device),
-        graph="off" if task.graph == "off" else "auto",
         command=task.command,
         progress=reads,
     )
