@@ -66,10 +66,10 @@ ELSEWHERE = {
 @pytest.fixture(params=ELSEWHERE)
 def elsewhere(request):
     """Within its block new tensors go elsewhere; tables that are made once are made there."""
-    for table in (conv._geometry, norm._fused, levels):
+    for table in (conv._geometry, norm.fused_here, levels):
         table.cache_clear()
     yield ELSEWHERE[request.param]
-    for table in (conv._geometry, norm._fused, levels):
+    for table in (conv._geometry, norm.fused_here, levels):
         table.cache_clear()
 
 
