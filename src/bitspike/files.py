@@ -50,7 +50,7 @@ def explained(path: Path) -> Iterator[None]:
             raise OSError(
                 error.errno,
                 f"{path} could not be written: {os.strerror(error.errno).lower()}; "
-                "free some space and run it again (train with --resume); what was written before is whole",
+                "free some space and run it again (`train` with --resume); what was written before is whole",
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             why = os.strerror(error.errno).lower()

@@ -68,7 +68,7 @@ def run(
         typer.Option(
             min=1,
             max=256,
-            help=f"Trials that a worker trains at once: equal numbers (default: 1 on a CPU, {TOGETHER_ON_GPU} on a "
+            help=f"Trials that a worker trains at once, with the same results (default: 1 on a CPU, {TOGETHER_ON_GPU} on a "
             "GPU).",
         ),
     ] = None,

@@ -32,7 +32,7 @@ from bitspike.experiments.sweep.space import Space
 from bitspike.experiments.sweep.studies import JoinedStudy
 from bitspike.train.seeds import mixed
 
-MOST_DEATHS = 10  # of workers of one trial, one after another, without a new checkpoint
+DEATHS_OF_A_TRIAL = 10  # of workers of one trial, one after another, without a new checkpoint
 
 
 class FailedTwiceError(ValueError):
@@ -146,7 +146,7 @@ class Claims:
             died = before.get("owner") is not None
             stands = died and before.get("progress") == _progress(self._folder(trial.number))
             stuck = before.get("stuck", 0) + 1 if stands else 0
-            if stuck >= MOST_DEATHS:
+            if stuck >= DEATHS_OF_A_TRIAL:
                 error = f"its worker died {stuck} times in a row before it came any further; is there enough memory?"
                 self._storage.optuna.set_trial_user_attr(trial_id, "error", error)
                 self._study.tell(trial.number, state=TrialState.FAIL)

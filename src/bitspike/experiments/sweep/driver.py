@@ -22,7 +22,7 @@ from bitspike.experiments.sweep.worker import Work, work
 PRELOADED = ["bitspike.experiments.sweep.worker", "torch._dynamo", "torch._inductor.config", "safetensors.torch"]
 PRELOADED_FOR_SERVERS = ["optuna.storages._rdb.models", "sqlalchemy.dialects.postgresql", "psycopg", "alembic.command"]
 LOOK = 1.0  # seconds between two looks at the study
-MOST_DEATHS = 5  # of a worker, one after another, before it took a trial
+DEATHS_BEFORE_A_TRIAL = 5  # of a worker, one after another, before it took a trial
 
 
 class SweepError(ValueError):
@@ -179,8 +179,10 @@ class Driver:
                 worker.done, worker.doing = True, "done"
             elif code > 0:
                 raise SweepError(self._error or f"a worker ended with status {code}; BITSPIKE_DEBUG=1 shows why")
-            elif worker.deaths + 1 >= MOST_DEATHS:
-                raise SweepError(f"a worker was killed {MOST_DEATHS} times before it took a trial (signal {-code})")
+            elif worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
+                raise SweepError(
+                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial (signal {-code})"
+                )
             else:
                 self._say(f"a worker was killed (signal {-code}); another takes its place")
                 workers[i] = self._start(i)
