@@ -68,8 +68,8 @@ def run(
         typer.Option(
             min=1,
             max=256,
-            help=f"Trials that a worker trains at once, with the same results (default: 1 on a CPU, {TOGETHER_ON_GPU} on a "
-            "GPU).",
+            help="Trials that a worker trains at once, with the same results (default: 1 on a CPU, "
+            f"{TOGETHER_ON_GPU} on a GPU).",
         ),
     ] = None,
     second: Annotated[
