@@ -4,7 +4,7 @@
 
 A thread that is done with its part spins until the others are. On a machine that is shared, the thread it waits for
 may get no turn meanwhile. Each column is a way to wait, set in the environment of a process of its own; processes take
-turns. `bitspike train` spins a little on an idle machine, waits passively on a busy one (`bitspike.cli.process`), and
+turns. `bitspike train` spins a little on an idle machine and waits passively on a busy one (`bitspike.cli.process`), and
 gives small networks one thread, those of fewer than `bitspike.train.numerics.SMALL` neuron-steps an iteration (the last
 column).
 """
