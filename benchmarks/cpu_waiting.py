@@ -4,7 +4,7 @@
 
 A thread that is done with its part spins until the others are. On a machine that is shared, the thread it waits for
 may get no turn meanwhile. Each column is a way to wait, set in the environment of a process of its own; processes take
-turns. `bitspike train` spins a little on an idle machine and waits passively on a busy one (`bitspike.cli.process`), and
+turns. `bitspike train` waits by default on an idle machine and passively on a busy one (`bitspike.cli.process`), and
 gives small networks one thread, those of fewer than `bitspike.train.numerics.SMALL` neuron-steps an iteration (the last
 column).
 """
@@ -23,7 +23,6 @@ from pathlib import Path
 
 WAYS = {
     "default": {},
-    "few spins": {"GOMP_SPINCOUNT": "20000"},
     "passive": {"OMP_WAIT_POLICY": "passive"},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }

@@ -7,19 +7,17 @@ import time
 from pathlib import Path
 
 GLANCE = 0.1  # seconds over which the processors are watched
-SPINS = "20000"  # a fifteenth of OpenMP's own: as fast on an idle machine, many times faster once it gets busy
 
 
 def tune_process() -> None:
-    """Let waiting threads sleep soon, and keep freed memory; call before torch loads.
+    """Let waiting threads sleep if other programs use the processors, and keep freed memory; call before torch loads.
 
     OpenMP's threads spin while they wait for each other. That is fastest on an idle machine, but on a busy one the
-    thread that they wait for may get no processor (benchmarks/cpu_waiting.py). So they sleep at once if other programs
-    use the processors now, and else after SPINS turns, because others may come. No number depends on it. A user's
+    thread that they wait for may get no processor (benchmarks/cpu_waiting.py). No number depends on it. A user's
     OMP_WAIT_POLICY or GOMP_SPINCOUNT is not changed.
     """
-    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
-        os.environ |= {"OMP_WAIT_POLICY": "passive"} if shared() else {"GOMP_SPINCOUNT": SPINS}
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys() and shared():
+        os.environ["OMP_WAIT_POLICY"] = "passive"
     from bitspike.ops.buffers import keep_freed_memory
 
     keep_freed_memory()
