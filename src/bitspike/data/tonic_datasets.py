@@ -1,4 +1,4 @@
-"""What tonic's data sets tell of their samples beside events and labels: sensor, class names, recordings of slices."""
+"""Facts that tonic's data sets tell beside events and labels: sensor, class names, recordings of slices."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Export:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written: `files` with their bytes, of a network with `weights` of one bit each."""
+    """The result of an export: `files` with their bytes, of a network with `weights` of one bit each."""
 
     run: Path
     to: str

@@ -24,7 +24,7 @@ Kind = Literal["images", "events", "spikes"]
 
 @dataclass(frozen=True, slots=True)
 class InputRule:
-    """What the network of a run takes, and how events become it.
+    """The input that the network of a run takes, and how events become it.
 
     A sample has `steps` time steps of `shape`; an image is shown for so many. They are None where a run of an earlier
     version does not tell. `class_names` has one name for each output. `events` says how events are binned, from which

@@ -1,4 +1,4 @@
-"""What a run's network takes, as an exported network keeps it; and the names of its classes."""
+"""The input that a run's network takes, as an exported network keeps it; and the names of its classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person asks about a network that comes with the package. Only headers are read, without NumPy."""
+"""Facts that a person asks about a network that comes with the package. Only headers are read, without NumPy."""
 
 from __future__ import annotations
 

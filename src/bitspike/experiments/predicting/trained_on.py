@@ -1,4 +1,4 @@
-"""What a network was trained on: all that `bitspike predict` must know to turn files into its input."""
+"""The data a network was trained on: all that `bitspike predict` must know to turn files into its input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study has found so far: its trials, the best of them, and what its parameters matter. For people and JSON."""
+"""The findings of a study so far: its trials, the best of them, and what its parameters matter. For people and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an iteration of several trials does beside its networks, with one kernel for all trials.
+"""Work of an iteration of several trials beside its networks, with one kernel for all trials.
 
 Arguments named after a trial's tensor are tables of addresses (ops/trials.py); their first one decides the device.
 """

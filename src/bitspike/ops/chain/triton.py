@@ -99,7 +99,7 @@ def run_chain(chain: Chain, entry: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 
 class Kept(NamedTuple):
-    """What a forward pass keeps for the backward pass; `rows` is what the first product took."""
+    """Values that a forward pass keeps for the backward pass; `rows` is what the first product took."""
 
     rows: Tensor
     records: list[_Record]
