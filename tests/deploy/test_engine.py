@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -181,6 +182,25 @@ def test_what_overflows_is_an_error_in_pytorch_and_in_the_engine_whatever_is_rec
         with pytest.raises(ValueError, match="too large for float32"):
             engine(x, record=record)
     assert np.isfinite(engine(x * 1e-3).scores).all()  # large, but no sum overflows
+
+
+def test_without_a_compiler_only_what_is_recorded_is_kept(monkeypatch):
+    model = describe(bitspike.build("20-400-5", generator=torch.Generator().manual_seed(0)))
+    x = np.ones((300, 1, 20), np.float32)
+    expected = Engine(model)(x).spikes
+    monkeypatch.setattr("bitspike.deploy.engine.library", lambda: None)
+    with pytest.warns(UserWarning, match="NumPy runs the network"):
+        engine = Engine(model)
+    tracemalloc.start()
+    found = engine(x)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found.spikes, expected)
+    assert found.layers == ()
+    assert taken < 400_000  # the hidden layer's output of 300 steps would be 960,000 bytes
+    assert len(engine(x, record=True).layers) == 2
+    with pytest.raises(ValueError, match="too large for float32"), np.errstate(all="ignore"):
+        engine(x * np.float32(3e38))
 
 
 FORKS = """

@@ -16,12 +16,14 @@ from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.packing.limits import MOST_STEPS
 from bitspike.deploy.runtime import plain_engine
 from bitspike.deploy.runtime.c_engine import CEngine, Ran
-from bitspike.deploy.runtime.overflow import TOO_LARGE, may_overflow
-from bitspike.deploy.runtime.plain_engine import Step
+from bitspike.deploy.runtime.overflow import TOO_LARGE, bound_of
+from bitspike.deploy.runtime.plain_engine import Step, stacked
 from bitspike.deploy.runtime.stream import CStream, PlainStream, Stream
 from bitspike.nn.glances import steps_each
 from bitspike.ops.checks import require_steps
 from bitspike.ops.native.library import library
+
+_MOST_EVENTS = 255.0  # what an event count may be, at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +65,7 @@ class Engine:
             raise ValueError(f"Engine: threads must be a whole number >= 1 or None, but is {threads!r}")
         self.model = model
         self._threads, self._fixed_point = threads, fixed_point
+        self._bounds = [bound_of(layer) for layer in model.layers]
         self._c: CEngine | None = None
         if library() is None:
             if fixed_point:
@@ -84,9 +87,9 @@ class Engine:
         """Run a batch; `steps` is for static input (default: the network's). `record` keeps every layer's output."""
         x, steps = self._prepared(batch, steps)
         count = len(self.model.layers)
-        recorded = set(range(count)) if record else {count - 1, *self._may_overflow(x, steps)}
-        ran = self._run_plain(x, steps) if self._c is None else self._run_c(self._c, x, steps, recorded)
-        if ran is None or not all(np.isfinite(layer.membrane).all() for layer in ran.layers if layer is not None):
+        recorded = set(range(count)) if record else {count - 1}
+        ran = self._run_plain(x, steps, recorded) if self._c is None else self._run_c(self._c, x, steps, recorded)
+        if ran is None or not ran.finite:
             raise ValueError(f"Engine: {_not_finite(x)}")
         last = ran.layers[-1]
         assert last is not None  # the last layer is always recorded
@@ -101,23 +104,38 @@ class Engine:
         """
         return PlainStream(self.model) if self._c is None else CStream(self._c, reals=reals)
 
-    def _may_overflow(self, x: NDArray[Any], steps: int | None) -> set[int]:
+    def _may_overflow(self, largest: float, steps: int) -> set[int]:
         """Return the layers whose membranes must be looked at; of ordinary inputs and networks there are none."""
-        largest = 255.0 if x.dtype == np.uint8 else float(np.abs(x).max())
-        steps = len(x) if steps is None else steps
-        layers = enumerate(self.model.layers)
-        return {i for i, layer in layers if may_overflow(layer, largest if i == 0 else 1.0, steps)}
+        bounds = enumerate(self._bounds)
+        return {i for i, bound in bounds if bound.may_overflow(largest if i == 0 else 1.0, steps)}
 
     def _run_c(self, engine: CEngine, x: NDArray[Any], steps: int | None, recorded: set[int]) -> Ran | None:
+        """Return what C gives; None if the input is not finite. Frames of real numbers are found out by trying."""
         if steps is None:
-            return engine.run_sequence(x, recorded)
-        return engine.run_images(x, steps, recorded) if np.isfinite(x).all() else None
+            ran = engine.run_counts(x, recorded, self._may_overflow(_MOST_EVENTS, len(x)))
+            if ran is not None:
+                return ran
+        largest = _largest(x)
+        if not np.isfinite(largest):
+            return None
+        watched = self._may_overflow(largest, len(x) if steps is None else steps)
+        if steps is None:
+            return engine.run_reals(x.astype(np.float32), recorded, watched)
+        return engine.run_images(x, steps, recorded, watched)
 
-    def _run_plain(self, x: NDArray[Any], steps: int | None) -> Ran:
-        layers = plain_engine.run(self.model, x.astype(np.float32), steps)
-        spikes, membrane = (part.reshape(*part.shape[:2], -1) for part in layers[-1])
+    def _run_plain(self, x: NDArray[Any], steps: int | None, recorded: set[int]) -> Ran:
+        kept: dict[int, list[Step]] = {i: [] for i in recorded}
+        finite = True
+        for outputs in plain_engine.steps_of(self.model, x.astype(np.float32), steps):
+            finite = finite and all(np.isfinite(layer.membrane).all() for layer in outputs)
+            for i in recorded:
+                kept[i].append(outputs[i])
+        layers = [stacked(kept[i]) if i in kept else None for i in range(len(self.model.layers))]
+        last = layers[-1]
+        assert last is not None  # the last layer is always recorded
+        spikes, membrane = (part.reshape(*part.shape[:2], -1) for part in last)
         scores = plain_engine.scores(self.model, spikes, membrane)
-        return Ran(list(layers), spikes.sum(0).astype(np.uint32), scores)
+        return Ran(layers, spikes.sum(0).astype(np.uint32), scores, finite)
 
     def _prepared(self, batch: Any, steps: int | None) -> tuple[NDArray[Any], int | None]:
         """Return the input as a contiguous array of float32 or counts, and the steps of a static one."""
@@ -161,6 +179,11 @@ class Engine:
                 f"Engine: {self.model.glances} glances are for static images, but the input is a sequence; "
                 "pass [B, *input_shape]"
             )
+
+
+def _largest(x: NDArray[Any]) -> float:
+    """Return the largest magnitude; nan if there is one."""
+    return float(np.maximum(x.max(), -x.min())) if x.dtype != np.uint8 else float(x.max())
 
 
 def as_array(batch: Any) -> NDArray[Any]:

@@ -1,6 +1,8 @@
 """The C runtime gives the plain engine's bits: with every processor's code, with wide weights or not, over threads."""
 
 import ctypes
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitspike.deploy.model import NetworkModel, PoolModel
-from bitspike.deploy.runtime import plain_engine
+from bitspike.deploy.runtime import layout, plain_engine
 from bitspike.deploy.runtime.c_engine import CEngine
+from bitspike.deploy.runtime.layout import pack_rows
 from bitspike.ops.native.library import library
 from helpers.random_models import random_input, random_layer, random_model
 
@@ -32,7 +35,10 @@ def require_equal(model, x, *, wide=True, threads=1):
     """Compare spikes, membranes, counts and scores of all layers with the plain engine's; return the spikes."""
     static = x.ndim == len(model.input_shape) + 1
     engine, recorded = CEngine(model, threads, wide=wide), set(range(len(model.layers)))
-    ran = engine.run_images(x, model.steps, recorded) if static else engine.run_sequence(x, recorded)
+    if static:
+        ran = engine.run_images(x, model.steps, recorded)
+    else:
+        ran = engine.run_counts(x, recorded) or engine.run_reals(x, recorded)
     expected = plain_engine.run(model, x.astype(np.float32), model.steps if static else None)
     for mine, plain in zip(ran.layers, expected, strict=True):
         np.testing.assert_array_equal(mine.spikes, plain.spikes)
@@ -85,6 +91,29 @@ def test_a_first_average_pool_with_another_stride_and_more_pools_behind(vectors)
     require_equal(model, random_input(2, model, "pixels", 2))
 
 
+def test_pixels_of_sixteen_channels(vectors):
+    """Two of them share a word; an odd number leaves one over."""
+    rng = np.random.default_rng(4)
+    layer = _with(random_layer(rng, "conv", (16, 7, 9)), weight=rng.random((40, 16, 3, 3)) < 0.5, rng=rng, pools=())
+    model = NetworkModel("conv", (16, 7, 9), 6, "spikes", (layer,))
+    for kind in KINDS:
+        require_equal(model, random_input(2, model, kind, 2, 6))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_glances_share_the_first_convolutions_sums(vectors, stride, padding):
+    """Also where an image loses pixels at its edge that a kernel in the padding would meet in the sums they share."""
+    rng = np.random.default_rng(10 * stride + padding)
+    for pools in ((), (PoolModel("average", 2, 2),), (PoolModel("average", 3, 1), PoolModel("max", 2, 1))):
+        layer = random_layer(rng, "conv", (2, 16, 19))
+        weight = rng.random((37, 2, 3, 3)) < 0.5
+        layer = _with(layer, pools=pools, stride=stride, padding=padding, weight=weight, rng=rng)
+        model = NetworkModel("conv", (2, 16, 19), 18, "spikes", (layer,), glances=9)
+        x = rng.random((2, 2, 16, 19)).astype(np.float32)  # nothing is 0, least of all at the edge
+        assert require_equal(model, x) > 100
+
+
 def test_threads_share_the_batch_and_change_nothing():
     model = random_model(5, "cd")
     x = random_input(5, model, "counts", 23, 6)
@@ -100,6 +129,62 @@ def test_counts_beyond_the_planes_are_taken_as_real_numbers():
     require_equal(model, x)
 
 
+def test_watched_layers_are_looked_at_and_not_kept():
+    """A file may declare thresholds near the end of float32 and many steps: no output of all steps is kept for that."""
+    rng = np.random.default_rng(3)
+    first = replace(_resized(rng, 30, 500), theta=np.full(1, 3e38, np.float32))
+    engine = CEngine(NetworkModel("30-500-2", (30,), 5, "spikes", (first, _resized(rng, 500, 2))), 1)
+    x = np.zeros((2000, 1, 30), np.float32)
+    tracemalloc.start()
+    ran = engine.run_counts(x, {1}, {0})
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ran.finite
+    assert ran.layers[0] is None
+    assert taken < 500_000  # two floats for 500 neurons in 2,000 steps would be 8,000,000 bytes
+    x[1000, 0] = 3e38
+    assert not engine.run_reals(x, {1}, {0}).finite
+    assert not engine.run_reals(x, {0, 1}).finite  # what is recorded is looked at too
+    assert engine.run_reals(x[:1000], {1}, {0}).finite
+
+
+def test_rows_of_bits_are_packed_in_parts():
+    """One bit a row makes a word of it: packing takes these words, and no array of 32 times as many bits."""
+    bits = np.random.default_rng(0).random((300_000, 1)) < 0.5
+    tracemalloc.start()
+    words = pack_rows(bits)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(words[:, 0], bits[:, 0])
+    assert taken < words.nbytes + 2_500_000
+
+
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 100), st.integers(0, 99))
+def test_rows_of_bits_in_another_order(rows, lanes, at_once, seed):
+    rng = np.random.default_rng(seed)
+    bits, order = rng.random((rows, lanes)) < 0.5, rng.permutation(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "_AT_ONCE", at_once)
+        words = pack_rows(bits, order)
+    whole = np.unpackbits(words.astype("<u4").view(np.uint8), axis=1, bitorder="little")
+    np.testing.assert_array_equal(whole[:, :lanes], bits[order])
+    assert not whole[:, lanes:].any()
+
+
+def test_a_convolution_takes_only_the_extents_that_arrive():
+    """As many inputs in other rows and columns would be read beside the image."""
+    model = NetworkModel("conv", (2, 6, 4), 3, "spikes", (random_layer(np.random.default_rng(0), "conv", (2, 6, 4)),))
+    engine = CEngine(model, 1)
+    c_model = engine.c_model(reals=True, image=True)
+    assert engine.call("check", ctypes.byref(c_model)) == 0
+    c_model.in_channels, c_model.in_rows = 6, 2
+    assert engine.call("check", ctypes.byref(c_model)) == 1
+    dense = CEngine(random_model(5, "d", glances=5), 1)
+    c_model = dense.c_model(reals=True, image=True)
+    c_model.in_rows, c_model.in_columns = c_model.in_columns, c_model.in_rows
+    assert dense.call("check", ctypes.byref(c_model)) == 0  # all values in a row
+
+
 def _resized(rng, inputs, outputs):
     layer = random_layer(rng, "dense", (inputs, 1, 1))
     return _with(layer, weight=rng.random((outputs, inputs)) < 0.5, rng=rng)
@@ -107,8 +192,6 @@ def _resized(rng, inputs, outputs):
 
 def _with(layer, *, weight, rng, **settings):
     """Return a plain layer with these weights and pools, and thresholds that are reached."""
-    from dataclasses import replace
-
     new = replace(layer, weight=weight, **settings)
     if layer.kind == "dense":
         output = (len(weight), 1, 1)

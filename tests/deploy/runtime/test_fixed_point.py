@@ -1,5 +1,6 @@
 """Fixed-point membranes: exact where nothing is rounded, within rounding elsewhere, and never out of their range."""
 
+import ctypes
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from bitspike.deploy.engine import Engine
 from bitspike.deploy.model import AdaptationModel, LayerModel, NetworkModel
+from bitspike.deploy.runtime.c_engine import CEngine
 from bitspike.deploy.runtime.layout import FACTOR_BITS, NUMBER_BITS, fixed_point
 from bitspike.ops.native.library import library
 from helpers.random_models import random_input, random_model
@@ -46,6 +48,25 @@ def test_where_nothing_is_rounded_it_equals_float32(seed, kinds, delays, leaky):
     for mine, theirs in zip(fixed.layers, plain.layers, strict=True):
         np.testing.assert_array_equal(mine.spikes, theirs.spikes)
         np.testing.assert_array_equal(mine.membrane, theirs.membrane)
+
+
+def test_a_real_input_that_is_no_number_counts_as_the_smallest():
+    """Python refuses NaN; a program on a microcontroller may still get one from a sensor."""
+    model = random_model(11, "d", leaky=True)
+    inputs = model.input_shape[0]
+    membranes = []
+    for value in (np.nan, -np.inf, -2047.0, 2047.0):
+        engine = CEngine(model, 1, fixed=True)
+        c_model = engine.c_model(reals=True, image=False)
+        state, frame = engine.new_state(c_model), np.full(inputs, value, np.float32)
+        at = ctypes.byref(c_model), state.ctypes.data
+        engine.call("reset", *at)
+        assert engine.call("step", *at, frame.ctypes.data) == 0
+        address = engine.call("membrane", *at, 0)
+        membranes.append(np.ctypeslib.as_array((ctypes.c_int32 * model.classes).from_address(address)).copy())
+    np.testing.assert_array_equal(membranes[0], membranes[2])
+    np.testing.assert_array_equal(membranes[1], membranes[2])
+    assert (membranes[2] != membranes[3]).any()
 
 
 @pytest.mark.parametrize("kind", ["counts", "pixels"])

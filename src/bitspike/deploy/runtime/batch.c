@@ -5,22 +5,25 @@
 
 #include "native/compiler.h"
 
+enum { WRONG_INPUT = 1, NOT_FINITE = 2 };
 enum { IMAGES, FRAMES, BYTES }; /* float32 [B, inputs]; float32 [T, B, inputs]; uint8 [T, B, inputs] */
 
-/* Shared with `CBatch` of c_engine.py, field by field. */
+/* Shared with `CBatch` of c_structures.py, field by field. */
 typedef struct {
     const bs_model *model;
     void *state;
+    void *map; /* NULL, or what bs_map fills */
     const void *input;
     int64_t form; /* of the input: see above */
     int64_t steps, batch, inputs;
     int64_t first, last; /* samples */
     int64_t glances;
-    const int32_t *places;         /* [glances, 2]: down, right */
-    float *const *spikes;          /* for each layer [T, B, channels, rows, columns] or NULL */
-    float *const *membrane;        /* likewise */
-    float *scores;                 /* [B, classes], neurons channels-last */
-    uint32_t *counts;              /* likewise */
+    const int32_t *places;   /* [glances, 2]: down, right */
+    float *const *spikes;    /* for each layer [T, B, channels, rows, columns] or NULL */
+    float *const *membrane;  /* likewise */
+    const uint8_t *watched;  /* [layers]: whether a membrane may leave float32, so that it must be looked at */
+    float *scores;           /* [B, classes], neurons channels-last */
+    uint32_t *counts;        /* likewise */
 } Batch;
 
 static float to_float(bs_number u)
@@ -32,26 +35,41 @@ static float to_float(bs_number u)
 #endif
 }
 
-static void write_layer(const Batch *b, uint32_t l, int64_t t, int64_t sample)
+/* What a layer did in one step, channels-first. */
+static void write_layer(const Batch *b, uint32_t l, const uint32_t *z, const bs_number *u, int64_t t, int64_t sample)
 {
     const bs_layer *layer = &b->model->layer[l];
-    const uint32_t pixels = layer->rows * layer->columns, n = pixels * layer->channels;
-    const int64_t at = (t * b->batch + sample) * n;
-    if (b->spikes[l]) {
-        const uint32_t *z = bs_spikes(b->model, b->state, l);
-        for (uint32_t i = 0; i < n; i++)
-            b->spikes[l][at + i % layer->channels * pixels + i / layer->channels] = (float)(z[i / 32] >> i % 32 & 1);
-    }
-    if (b->membrane[l]) {
-        const bs_number *u = bs_membrane(b->model, b->state, l);
-        for (uint32_t i = 0; i < n; i++)
-            b->membrane[l][at + i % layer->channels * pixels + i / layer->channels] = to_float(u[i]);
-    }
+    const uint32_t pixels = layer->rows * layer->columns, channels = layer->channels;
+    const int64_t at = (t * b->batch + sample) * pixels * channels;
+    for (uint32_t pixel = 0, i = 0; pixel < pixels; pixel++)
+        for (uint32_t channel = 0; channel < channels; channel++, i++) {
+            const int64_t to = at + (int64_t)channel * pixels + pixel;
+            if (b->spikes[l])
+                b->spikes[l][to] = (float)(z[i / 32] >> i % 32 & 1);
+            if (b->membrane[l])
+                b->membrane[l][to] = to_float(u[i]);
+        }
 }
 
-static int one_step(const Batch *b, int64_t t, int64_t sample)
+/* Where the last layer's spikes and membrane are: it is recorded in every step. */
+typedef struct {
+    const uint32_t *z;
+    const bs_number *u;
+} Last;
+
+static int is_finite(const bs_layer *layer, const bs_number *u)
+{
+    for (uint32_t i = 0; i < layer->channels * layer->rows * layer->columns; i++)
+        if (u[i] - u[i] != 0) /* of NaN and infinity it is NaN */
+            return 0;
+    return 1;
+}
+
+/* 0, WRONG_INPUT, or NOT_FINITE. */
+static int one_step(const Batch *b, Last last, int64_t t, int64_t sample)
 {
     const int64_t at = (t * b->batch + sample) * b->inputs;
+    const uint32_t layers = b->model->layers;
     int failed;
     if (b->form == IMAGES)
         failed = bs_step(b->model, b->state, NULL);
@@ -59,28 +77,44 @@ static int one_step(const Batch *b, int64_t t, int64_t sample)
         failed = bs_step(b->model, b->state, (const float *)b->input + at);
     else
         failed = bs_step_bytes(b->model, b->state, (const uint8_t *)b->input + at);
-    for (uint32_t l = 0; !failed && l < b->model->layers; l++)
+    if (failed)
+        return WRONG_INPUT;
+    for (uint32_t l = 0; l < layers; l++) {
+        const int is_last = l + 1 == layers;
+        const bs_number *u;
+        if (!is_last && !b->watched[l] && !b->spikes[l] && !b->membrane[l])
+            continue;
+        u = is_last ? last.u : bs_membrane(b->model, b->state, l);
+        if (b->watched[l] && !is_finite(&b->model->layer[l], u))
+            return NOT_FINITE;
         if (b->spikes[l] || b->membrane[l])
-            write_layer(b, l, t, sample);
-    return failed;
+            write_layer(b, l, is_last ? last.z : bs_spikes(b->model, b->state, l), u, t, sample);
+    }
+    return 0;
 }
 
-/* 0, or 1 + the first sample whose input is not what the model is fed with. */
+/* 0; WRONG_INPUT if a sample's input is not what the model is fed with; NOT_FINITE if a watched membrane no longer is. */
 EXPORT int64_t bitspike_run_batch(const Batch *b)
 {
     const bs_layer *last = &b->model->layer[b->model->layers - 1];
     const uint32_t classes = last->channels * last->rows * last->columns;
     const int64_t each = b->steps / b->glances;
+    const Last answers = {bs_spikes(b->model, b->state, b->model->layers - 1),
+                          bs_membrane(b->model, b->state, b->model->layers - 1)};
+    int ended;
     for (int64_t sample = b->first; sample < b->last; sample++) {
+        const float *image = (const float *)b->input + sample * b->inputs; /* if it is one */
         bs_reset(b->model, b->state);
+        if (b->map)
+            bs_map(b->model, image, b->map);
         for (int64_t t = 0; t < b->steps; t++) {
             if (b->form == IMAGES && t % each == 0) {
                 const int32_t *place = b->places + 2 * (t / each);
                 bs_rest(b->model, b->state);
-                bs_show(b->model, b->state, (const float *)b->input + sample * b->inputs, place[0], place[1]);
+                bs_show_map(b->model, b->state, image, b->map, place[0], place[1]);
             }
-            if (one_step(b, t, sample))
-                return sample + 1;
+            if ((ended = one_step(b, answers, t, sample)) != 0)
+                return ended;
         }
         bs_scores(b->model, b->state, b->scores + sample * classes);
         memcpy(b->counts + sample * classes, bs_counts(b->model, b->state), classes * sizeof *b->counts);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.runtime.c_structures import CBatch, CFixedLayer, CLayer, CModel, CPool
 from bitspike.deploy.runtime.layout import (
     COUNTS,
     FACTOR_BITS,
@@ -24,86 +26,13 @@ from bitspike.deploy.runtime.layout import (
 )
 from bitspike.deploy.runtime.plain_engine import Step
 from bitspike.nn.glances import PLACES
-from bitspike.ops.native.library import COUNT, POINTER, declare, kernels
+from bitspike.ops.native.library import kernels
 
 _IMAGES, _FRAMES, _BYTES = range(3)  # of batch.c
+_WRONG_INPUT, _NOT_FINITE = 1, 2  # of batch.c
 _ALIGN = 64  # bytes, of a state: vector code is faster then
 _TASKS = 4  # parts of a batch for each thread, so that none waits long for the last
-
-
-def _fields(kind: type, names: str) -> list[tuple[str, type]]:
-    return [(name, kind) for name in names.split()]
-
-
-class _CPool(ctypes.Structure):
-    """`bs_pool` of runtime.h, field by field."""
-
-    _fields_ = _fields(ctypes.c_uint32, "kind size stride")
-
-
-def _layer_fields(factor: type) -> tuple[tuple[str, type], ...]:
-    """Return `bs_layer` of runtime.h, field by field; `factor` is bs_factor."""
-    return (
-        *_fields(ctypes.c_uint32, "kind in_channels in_rows in_columns channels rows columns kernel stride padding"),
-        *_fields(ctypes.c_uint32, "pools"),
-        ("pool", _CPool * 4),
-        *_fields(ctypes.c_void_p, "weight wide bias scale offset delays"),
-        *_fields(ctypes.c_uint32, "longest"),
-        *_fields(ctypes.c_void_p, "recurrent"),
-        *_fields(factor, "recurrent_scale"),
-        *_fields(ctypes.c_void_p, "beta theta"),
-        *_fields(ctypes.c_uint32, "betas thetas adaptive"),
-        *_fields(factor, "rho rest strength"),
-    )
-
-
-class _CLayer(ctypes.Structure):
-    """A layer with float32 numbers."""
-
-    _fields_ = _layer_fields(ctypes.c_float)
-
-
-class _CFixedLayer(ctypes.Structure):
-    """A layer with fixed-point numbers."""
-
-    _fields_ = _layer_fields(ctypes.c_int32)
-
-
-class _CModel(ctypes.Structure):
-    """`bs_model` of runtime.h, field by field."""
-
-    _fields_ = (
-        *_fields(ctypes.c_uint32, "layers"),
-        *_fields(ctypes.c_void_p, "layer"),
-        *_fields(ctypes.c_uint32, "in_channels in_rows in_columns input planes image"),
-    )
-
-
-class _CBatch(ctypes.Structure):
-    """`Batch` of batch.c, field by field."""
-
-    _fields_ = (
-        *_fields(ctypes.c_void_p, "model state input"),
-        *_fields(ctypes.c_int64, "form steps batch inputs first last glances"),
-        *_fields(ctypes.c_void_p, "places spikes membrane scores counts"),
-    )
-
-
-for _prefix in ("bs_", "bs_fixed_"):
-    declare(_prefix + "check", POINTER)
-    declare(_prefix + "state_bytes", POINTER, result=ctypes.c_size_t)
-    declare(_prefix + "reset", POINTER, POINTER, result=None)
-    declare(_prefix + "event", POINTER, POINTER, ctypes.c_uint32, ctypes.c_uint32)
-    declare(_prefix + "step", POINTER, POINTER, POINTER)
-    declare(_prefix + "steps", POINTER, POINTER, result=ctypes.c_uint32)
-    declare(_prefix + "spikes", POINTER, POINTER, ctypes.c_uint32, result=POINTER)
-    declare(_prefix + "membrane", POINTER, POINTER, ctypes.c_uint32, result=POINTER)
-    declare(_prefix + "counts", POINTER, POINTER, result=POINTER)
-    declare(_prefix + "scores", POINTER, POINTER, POINTER, result=None)
-    declare(_prefix + "wide_bytes", POINTER, result=ctypes.c_size_t)
-    declare(_prefix + "widen", POINTER, POINTER, result=None)
-declare("bitspike_run_batch", POINTER, result=COUNT)
-declare("bitspike_run_batch_fixed", POINTER, result=COUNT)
+_PLACES = {glances: np.array(places, np.int32) for glances, places in PLACES.items()}
 
 
 class Ran(NamedTuple):
@@ -112,6 +41,15 @@ class Ran(NamedTuple):
     layers: list[Step | None]  # each `[T, B, channels, rows, columns]`
     counts: NDArray[np.uint32]  # [B, classes]
     scores: Floats  # [B, classes]
+    finite: bool  # whether all membranes stayed finite that were recorded or watched
+
+
+class _Memory(NamedTuple):
+    """The state of a network, and the sums of an image with several glances: addresses, and what they belong to."""
+
+    state_at: int
+    map_at: int | None
+    arrays: tuple[Any, ...]
 
 
 class CEngine:
@@ -124,7 +62,7 @@ class CEngine:
         self.model, self.fixed = model, fixed
         layers = runtime_layers(model)
         self._arrays: list[Any] = [layers]  # what C points to must live as long as it is used
-        kind: Any = _CFixedLayer if fixed else _CLayer
+        kind: Any = CFixedLayer if fixed else CLayer
         self._layers: Any = (kind * len(layers))(*(kind(*self._c_fields(layer)) for layer in layers))
         if wide:
             self._widen()
@@ -133,7 +71,7 @@ class CEngine:
         self.planes = largest or 1
         shape = model.input_shape if len(model.input_shape) == 3 else (int(np.prod(model.input_shape)), 1, 1)
         self._models = {
-            (kind, image): _CModel(
+            (kind, image): CModel(
                 len(layers), ctypes.addressof(self._layers), *shape, kind, self.planes, image and not delays
             )
             for kind in (COUNTS, REALS)
@@ -142,6 +80,7 @@ class CEngine:
         self.inputs = int(np.prod(shape))
         self.threads = threads
         self._pool: tuple[int, ThreadPoolExecutor] | None = None  # of the process with this number
+        self._free: dict[int, list[_Memory]] = {ctypes.addressof(c_model): [] for c_model in self._models.values()}
         for c_model in self._models.values():
             wrong = self.call("check", ctypes.byref(c_model))
             if wrong:
@@ -177,7 +116,7 @@ class CEngine:
             layer.stride,
             layer.padding,
             len(layer.pools),
-            (_CPool * 4)(*(_CPool(*pool) for pool in layer.pools)),
+            (CPool * 4)(*(CPool(*pool) for pool in layer.pools)),
             self._address(layer.weight, np.uint32),
             None,
             self._real(layer.bias, NUMBER_BITS),
@@ -204,34 +143,46 @@ class CEngine:
                 self._arrays.append(wide)
                 layer.wide = wide.ctypes.data
 
-    def c_model(self, *, reals: bool, image: bool) -> _CModel:
+    def c_model(self, *, reals: bool, image: bool) -> CModel:
         """Return the network as C takes it, fed with real numbers or event counts."""
         return self._models[REALS if reals else COUNTS, image]
 
-    def new_state(self, c_model: _CModel) -> NDArray[np.uint8]:
+    def new_state(self, c_model: CModel) -> NDArray[np.uint8]:
         """Return memory for a network's state, not yet reset."""
         return _aligned(self.call("state_bytes", ctypes.byref(c_model)))
 
-    def run_images(self, images: Floats, steps: int, recorded: set[int]) -> Ran:
-        """Run static inputs `[B, ...]`."""
-        ran, _ = self._run(images, _IMAGES, steps, len(images), self.c_model(reals=True, image=True), recorded)
+    def run_images(self, images: Floats, steps: int, recorded: set[int], watched: Collection[int] = ()) -> Ran:
+        """Run static inputs `[B, ...]`; keep the outputs of recorded layers, and look at the membranes of watched ones.
+
+        It ends when one of these is not finite.
+        """
+        model = self.c_model(reals=True, image=True)
+        ran, _ = self._run(images, _IMAGES, steps, len(images), model, recorded, watched)
         return ran
 
-    def run_sequence(self, x: NDArray[Any], recorded: set[int]) -> Ran | None:
-        """Run sequences `[T, B, ...]` of float32 or uint8. Frames of real numbers are found out by trying."""
-        steps, batch = x.shape[:2]
+    def run_counts(self, x: NDArray[Any], recorded: set[int], watched: Collection[int] = ()) -> Ran | None:
+        """Run sequences `[T, B, ...]` of float32 or uint8, if all values are event counts; return None if not."""
         form = _BYTES if x.dtype == np.uint8 else _FRAMES
-        ran, failed = self._run(x, form, steps, batch, self.c_model(reals=False, image=False), recorded)
-        if not failed:
-            return ran
-        if not np.isfinite(x).all():
-            return None
-        frames = x.astype(np.float32)
-        return self._run(frames, _FRAMES, steps, batch, self.c_model(reals=True, image=False), recorded)[0]
+        model = self.c_model(reals=False, image=False)
+        ran, fits = self._run(x, form, x.shape[0], x.shape[1], model, recorded, watched)
+        return ran if fits else None
+
+    def run_reals(self, x: Floats, recorded: set[int], watched: Collection[int] = ()) -> Ran:
+        """Run sequences `[T, B, ...]` of finite real numbers."""
+        model = self.c_model(reals=True, image=False)
+        return self._run(x, _FRAMES, x.shape[0], x.shape[1], model, recorded, watched)[0]
 
     def _run(
-        self, x: NDArray[Any], form: int, steps: int, batch: int, c_model: _CModel, recorded: set[int]
+        self,
+        x: NDArray[Any],
+        form: int,
+        steps: int,
+        batch: int,
+        c_model: CModel,
+        recorded: set[int],
+        watched: Collection[int],
     ) -> tuple[Ran, bool]:
+        """Return what came out, and whether the network takes such input."""
         layers = self.model.layers
         outputs = [
             Step(*(np.empty((steps, batch, *layer.output), np.float32) for _ in range(2))) if i in recorded else None
@@ -241,21 +192,28 @@ class CEngine:
             outputs,
             np.empty((batch, self.model.classes), np.uint32),
             np.empty((batch, self.model.classes), np.float32),
+            finite=True,
         )
         pointers = [
             (ctypes.c_void_p * len(layers))(*(None if out is None else out[part].ctypes.data for out in outputs))
             for part in range(2)
         ]
         glances = self.model.glances if form == _IMAGES else 1
-        places = np.array(PLACES[glances], np.int32)
-        address = ctypes.addressof(c_model)
+        looked_at = np.array([i in watched or i in recorded for i in range(len(layers))], np.uint8)
+        address, free = ctypes.addressof(c_model), self._free[ctypes.addressof(c_model)]
+        arrays = x.ctypes.data, looked_at.ctypes.data, ran.scores.ctypes.data, ran.counts.ctypes.data
+        run = kernels().bitspike_run_batch_fixed if self.fixed else kernels().bitspike_run_batch
 
-        def run_part(first: int, last: int) -> bool:
-            state = self.new_state(c_model)
-            order = _CBatch(
+        def run_part(first: int, last: int) -> int:
+            try:
+                memory = free.pop()  # what an earlier part left; threads never hold the same
+            except IndexError:
+                memory = self._new_memory(c_model, glances)
+            order = CBatch(
                 address,
-                state.ctypes.data,
-                x.ctypes.data,
+                memory.state_at,
+                memory.map_at,
+                arrays[0],
                 form,
                 steps,
                 batch,
@@ -263,17 +221,29 @@ class CEngine:
                 first,
                 last,
                 glances,
-                places.ctypes.data,
+                _PLACES[glances].ctypes.data,
                 ctypes.addressof(pointers[0]),
                 ctypes.addressof(pointers[1]),
-                ran.scores.ctypes.data,
-                ran.counts.ctypes.data,
+                *arrays[1:],
             )
-            run = kernels().bitspike_run_batch_fixed if self.fixed else kernels().bitspike_run_batch
-            return bool(run(ctypes.byref(order)))
+            ended = int(run(ctypes.byref(order)))
+            free.append(memory)
+            return ended
 
-        failed = self._over_threads(run_part, batch)
-        return ran._replace(counts=self.channels_first(ran.counts), scores=self.channels_first(ran.scores)), failed
+        ends = self._over_threads(run_part, batch)
+        ran = ran._replace(
+            counts=self.channels_first(ran.counts),
+            scores=self.channels_first(ran.scores),
+            finite=_NOT_FINITE not in ends,
+        )
+        return ran, _WRONG_INPUT not in ends
+
+    def _new_memory(self, c_model: CModel, glances: int) -> _Memory:
+        """Return the memory in which one sample runs after the other."""
+        state = self.new_state(c_model)
+        size = self.call("map_bytes", ctypes.byref(c_model)) if glances > 1 else 0
+        sums = _aligned(size) if size else None
+        return _Memory(state.ctypes.data, None if sums is None else sums.ctypes.data, (state, sums))
 
     def channels_first(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return values of the last layer's neurons `[..., classes]` in the order channels, rows, columns."""
@@ -282,17 +252,17 @@ class CEngine:
             return values
         return values.reshape(-1, rows, columns, channels).transpose(0, 3, 1, 2).reshape(values.shape)
 
-    def _over_threads(self, run_part: Any, batch: int) -> bool:
-        """Run all samples, in parts; return whether one failed."""
+    def _over_threads(self, run_part: Any, batch: int) -> set[int]:
+        """Run all samples, in parts; return how these ended."""
         threads = min(self.threads, batch)
         if threads <= 1:
-            return bool(run_part(0, batch))
+            return {run_part(0, batch)}
         parts = min(batch, threads * _TASKS)
         bounds = [batch * i // parts for i in range(parts + 1)]
         pool = self._pool
         if pool is None or pool[0] != os.getpid():  # a forked process has no threads of its parent's pool
             pool = self._pool = os.getpid(), ThreadPoolExecutor(self.threads)
-        return any(list(pool[1].map(run_part, bounds[:-1], bounds[1:])))
+        return set(pool[1].map(run_part, bounds[:-1], bounds[1:]))
 
 
 def _aligned(size: int) -> NDArray[np.uint8]:

@@ -5,6 +5,9 @@
 #define bs_reset bs_fixed_reset
 #define bs_rest bs_fixed_rest
 #define bs_show bs_fixed_show
+#define bs_map_bytes bs_fixed_map_bytes
+#define bs_map bs_fixed_map
+#define bs_show_map bs_fixed_show_map
 #define bs_event bs_fixed_event
 #define bs_step bs_fixed_step
 #define bs_step_bytes bs_fixed_step_bytes

@@ -23,6 +23,8 @@ MOST_PLANES = 8  # BS_PLANES
 EXACT = 2**24  # whole numbers up to here are exact in float32
 
 
+_AT_ONCE = 1 << 20  # bits that are put in order at a time
+
 NUMBER_BITS, FACTOR_BITS = 16, 24  # behind the point, of fixed-point numbers and factors (runtime_numbers.h)
 
 
@@ -53,12 +55,21 @@ class RuntimeLayer:
     strength: float
 
 
-def pack_rows(bits: NDArray[np.bool_]) -> Words:
-    """Return rows of bits `[rows, lanes]` as words of 32, the lowest bit first; a row ends with zeros."""
+def pack_rows(bits: NDArray[np.bool_], order: NDArray[np.intp] | None = None) -> Words:
+    """Return rows of bits `[rows, lanes]` as words of 32, the lowest bit first; a row ends with zeros.
+
+    `order` says which row comes where. A part of the rows at a time is put in order, so that no second copy of all the
+    bits is made.
+    """
     rows, lanes = bits.shape
-    padded = np.zeros((rows, -(-lanes // 32) * 32), np.bool_)
-    padded[:, :lanes] = bits
-    return np.ascontiguousarray(np.packbits(padded, axis=1, bitorder="little").view("<u4").astype(np.uint32))
+    words = np.zeros((rows, -(-lanes // 32)), "<u4")
+    as_bytes = words.view(np.uint8)
+    many = max(1, _AT_ONCE // lanes)
+    for first in range(0, rows, many):
+        part = slice(first, first + many)
+        packed = np.packbits(bits[part if order is None else order[part]], axis=1, bitorder="little")
+        as_bytes[part, : packed.shape[1]] = packed
+    return words.astype(np.uint32, copy=False)
 
 
 def fixed_point(values: Floats | float, bits: int) -> NDArray[np.int32]:
@@ -95,12 +106,12 @@ def _runtime_layer(layer: LayerModel, before: Shape | None) -> RuntimeLayer:
     if len(layer.pools) > MOST_POOLS:
         raise ValueError(f"engine: a layer may have up to {MOST_POOLS} pools, but one has {len(layer.pools)}")
     neurons = channels_last(layer.output)
-    delays = layer.delays
+    delays, arriving = layer.delays, None
     if layer.kind == "dense":
         rows = layer.weight.T
         if before is not None:
             arriving = channels_last(before)
-            rows, delays = rows[arriving], None if delays is None else delays[arriving]
+            delays = None if delays is None else delays[arriving]
     else:
         rows = layer.weight.transpose(2, 3, 1, 0).reshape(-1, len(layer.weight))
     adaptation = layer.adaptation
@@ -113,13 +124,13 @@ def _runtime_layer(layer: LayerModel, before: Shape | None) -> RuntimeLayer:
         stride=layer.stride,
         padding=layer.padding,
         pools=tuple((POOLINGS[pool.kind], pool.size, pool.stride) for pool in layer.pools),
-        weight=pack_rows(rows),
+        weight=pack_rows(rows, arriving),
         bias=layer.bias,
         scale=layer.scale,
         offset=layer.offset,
         delays=delays,
         longest=0 if delays is None else int(delays.max(initial=0)),
-        recurrent=None if layer.recurrent is None else pack_rows(layer.recurrent.T[np.ix_(neurons, neurons)]),
+        recurrent=None if layer.recurrent is None else _recurrent_rows(layer.recurrent, neurons),
         recurrent_scale=layer.recurrent_scale,
         beta=_in_order(layer.beta, neurons),
         theta=None if layer.theta is None else _in_order(layer.theta, neurons),
@@ -128,6 +139,12 @@ def _runtime_layer(layer: LayerModel, before: Shape | None) -> RuntimeLayer:
         rest=1 - rho,
         strength=strength,
     )
+
+
+def _recurrent_rows(recurrent: NDArray[np.bool_], neurons: NDArray[np.intp]) -> Words:
+    """Return a row of targets for each neuron, both channels-last; a file has recurrence in dense layers only."""
+    in_place = bool((neurons == np.arange(len(neurons))).all())
+    return pack_rows(recurrent.T if in_place else recurrent.T[np.ix_(neurons, neurons)])
 
 
 def _in_order(values: Floats, neurons: NDArray[np.intp]) -> Floats:

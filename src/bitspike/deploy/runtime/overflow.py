@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bitspike.deploy.model import LayerModel
 
 TOO_LARGE = "a membrane is no longer finite: the inputs are too large for float32; scale them down"
+_MOST = float(np.finfo(np.float32).max)
 
 
-def may_overflow(layer: LayerModel, largest: float, steps: int = 1) -> bool:
-    """Return whether inputs of up to `largest` may take a membrane out of float32 within so many steps.
+class Bound(NamedTuple):
+    """|current| <= each * (the largest input) + rest, in every step.
 
-    It is an upper bound: every input at its largest, with the sign of its weight, and nothing that leaks.
+    It is an upper bound: every input at its largest, with the sign of its weight. `rest` also holds what a spike takes
+    away.
     """
-    current = largest * layer.weight[0].size * layer.divisor
+
+    each: float
+    rest: float
+
+    def may_overflow(self, largest: float, steps: int = 1) -> bool:
+        """Return whether inputs of up to `largest` may take a membrane out of float32 within so many steps."""
+        return not (self.each * largest + self.rest) * steps < _MOST
+
+
+def bound_of(layer: LayerModel) -> Bound:
+    """Return the bound of a layer's current; nothing is taken to leak."""
+    each, rest = float(layer.weight[0].size * layer.divisor), 0.0
     if layer.bias is not None:
-        current += float(np.abs(layer.bias).max())
+        rest += float(np.abs(layer.bias).max())
     if layer.scale is not None and layer.offset is not None:
-        current = current * float(np.abs(layer.scale).max()) + float(np.abs(layer.offset).max())
+        scale = float(np.abs(layer.scale).max())
+        each, rest = each * scale, rest * scale + float(np.abs(layer.offset).max())
     if layer.recurrent is not None:
-        current += layer.recurrent_scale * layer.neurons
+        rest += layer.recurrent_scale * layer.neurons
     if layer.theta is not None:
-        current += float(layer.theta.max())
-    return not current * steps < float(np.finfo(np.float32).max)
+        rest += float(layer.theta.max())
+    if layer.adaptation is not None:
+        rest += abs(layer.adaptation.strength)
+    return Bound(each, rest)

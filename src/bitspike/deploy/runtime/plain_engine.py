@@ -8,6 +8,7 @@ current and the membrane are float32, and every operation on them is rounded by 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -111,21 +112,26 @@ def run(model: NetworkModel, x: Floats, steps: int | None = None) -> list[Step]:
     `x` is a sequence `[T, B, *input_shape]`, or, with `steps`, static: `[B, *input_shape]`. Glances share the steps:
     each begins at rest.
     """
+    return [stacked(layer) for layer in zip(*steps_of(model, x, steps), strict=True)]
+
+
+def steps_of(model: NetworkModel, x: Floats, steps: int | None = None) -> Iterator[list[Step]]:
+    """Yield one step after the other: what every layer gives in it. `run` collects them."""
     if steps is None:
         network = PlainNetwork(model, x.shape[1])
-        return stacked([network.step(frame) for frame in x])
+        yield from map(network.step, x)
+        return
     network = PlainNetwork(model, len(x))
-    outputs: list[list[Step]] = []
     for down, right in PLACES[model.glances]:
         network.rest()
         network.show(moved(x, down, right))
-        outputs += [network.step() for _ in range(steps // model.glances)]
-    return stacked(outputs)
+        for _ in range(steps // model.glances):
+            yield network.step()
 
 
-def stacked(outputs: list[list[Step]]) -> list[Step]:
-    """Return steps of layers as layers of steps, each `[T, B, ...]`."""
-    return [Step(*map(np.stack, zip(*layer, strict=True))) for layer in zip(*outputs, strict=True)]
+def stacked(steps: Sequence[Step]) -> Step:
+    """Return the steps of one layer as `[T, B, ...]`."""
+    return Step(*map(np.stack, zip(*steps, strict=True)))
 
 
 def moved(images: Floats, down: int, right: int) -> Floats:

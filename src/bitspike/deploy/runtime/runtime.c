@@ -1,6 +1,8 @@
-/* The runtime of runtime.h: inputs, delays and steps. The sums, the neurons and the memory are in the parts it includes. */
+/* The runtime of runtime.h: its steps. Inputs, delays, sums, neurons and memory are in the parts it includes. */
 #include "runtime.h"
 
+#include "runtime_delays.h"
+#include "runtime_inputs.h"
 #include "runtime_sums.h"
 #ifndef BS_ONLY_COUNTS
 #include "runtime_reals.h"
@@ -8,11 +10,6 @@
 #ifndef BS_SMALL
 #include "runtime_wide.h"
 #endif
-
-static void zero(void *from, size_t bytes)
-{
-    memset(from, 0, bytes);
-}
 
 size_t bs_state_bytes(const bs_model *model)
 {
@@ -28,127 +25,12 @@ void bs_reset(const bs_model *model, void *state)
     zero(state, bs_state_bytes(model));
 }
 
-/* ---- inputs ---- */
-
-/* Where an input lies among the bits of the first layer: convolutions take them channels-last. */
-static uint32_t place_of(const bs_model *model, uint32_t index)
-{
-    const uint32_t pixels = model->in_rows * model->in_columns;
-    if (model->layer->kind == BS_DENSE || model->in_channels == 1)
-        return index;
-    return index % pixels * model->in_channels + index / pixels;
-}
-
-static Planes pending_of(const bs_model *model, const Shared *s)
-{
-    const Planes planes = {s->pending, s->head->used, words_of(inputs_of(model->layer))};
-    return planes;
-}
-
-int bs_event(const bs_model *model, void *state, uint32_t index, uint32_t count)
-{
-    Walk walk = {state, 0};
-    const Shared s = shared_of(model, &walk);
-    const uint32_t words = words_of(inputs_of(model->layer)), most = (1u << model->planes) - 1;
-    uint32_t at, now = 0;
-    if (index >= inputs_of(model->layer) || delays_reals(model) || count > most)
-        return -1;
-    at = place_of(model, index);
-    for (uint32_t p = 0; p < model->planes; p++)
-        now |= (s.pending[(size_t)p * words + at / 32] >> at % 32 & 1) << p;
-    if (now + count > most)
-        return -1;
-    for (uint32_t p = 0; p < model->planes; p++)
-        s.pending[(size_t)p * words + at / 32] ^= ((now ^ (now + count)) >> p & 1) << at % 32;
-    if (s.head->used < (uint32_t)digits_of(now + count))
-        s.head->used = (uint32_t)digits_of(now + count);
-    return 0;
-}
-
-static void forget_pending(const bs_model *model, const Shared *s)
-{
-    zero(s->pending, (size_t)s->head->used * words_of(inputs_of(model->layer)) * sizeof *s->pending);
-    s->head->used = 0;
-}
-
 void bs_rest(const bs_model *model, void *state)
 {
     Walk walk = {state, 0};
     const Shared s = shared_of(model, &walk);
     forget_pending(model, &s);
     zero((char *)state + walk.at, bs_state_bytes(model) - walk.at);
-}
-
-/* Turn a frame of floats or bytes into the planes of `pending`. Whether it can be: only if all values are counts. */
-static int plane_frame(const bs_model *model, const Kernels *k, const Shared *s, const float *frame, const uint8_t *bytes)
-{
-    const uint32_t inputs = inputs_of(model->layer);
-    const Target to = {s->pending, words_of(inputs), model->planes};
-    int used = 0;
-    s->head->used = model->planes; /* all of them may be written */
-    if (place_of(model, 1) == 1 || inputs == 1) {
-        used = bytes ? k->plane_bytes(bytes, inputs, to) : k->plane_floats(frame, inputs, to);
-    } else {
-        for (uint32_t i = 0; i < inputs; i++) {
-            const int32_t count = count_of(bytes ? (float)bytes[i] : frame[i], model->planes);
-            if (count < 0)
-                return 0;
-            set_count(to, place_of(model, i), (uint32_t)count);
-            used = digits_of((uint32_t)count) > used ? digits_of((uint32_t)count) : used;
-        }
-    }
-    if (used < 0)
-        return 0;
-    s->head->used = (uint32_t)used;
-    return 1;
-}
-
-/* ---- delays: what comes in now is written where it is read later ---- */
-
-static uint32_t delay_of(const bs_layer *layer, uint32_t input)
-{
-    return layer->delays[layer->kind == BS_CONV ? input % layer->in_channels : input];
-}
-
-/* The slot of the line that is `later` steps ahead. */
-static size_t slot_at(const bs_layer *layer, const Parts *p, uint32_t later)
-{
-    const size_t slot = (size_t)*p->slot + later;
-    return slot > layer->longest ? slot - layer->longest - 1 : slot;
-}
-
-/* The planes that arrive now; those that come in are kept. A slot holds `planes` of them. */
-static Planes delayed(const bs_layer *layer, const Parts *p, Planes in, uint32_t planes)
-{
-    const size_t size = (size_t)planes * in.words;
-    uint32_t *line = p->line;
-    const Planes now = {line + *p->slot * size, planes, in.words};
-    for (size_t w = 0; w < (size_t)in.planes * in.words; w++)
-        for (uint32_t word = in.bits[w]; word; word &= word - 1) {
-            const uint32_t bit = lowest(word), later = delay_of(layer, (uint32_t)(w % in.words) * 32 + bit);
-            line[slot_at(layer, p, later) * size + w] |= 1u << bit;
-        }
-    return now;
-}
-
-static void forget_slot(const bs_layer *layer, const Parts *p, Planes now)
-{
-    const size_t size = (size_t)now.planes * now.words;
-    zero((uint32_t *)p->line + *p->slot * size, size * sizeof(uint32_t));
-    *p->slot = (uint32_t)slot_at(layer, p, 1);
-}
-
-static const float *delayed_frame(const bs_layer *layer, const Parts *p, const float *frame)
-{
-    const size_t inputs = inputs_of(layer), pixels = (size_t)layer->in_rows * layer->in_columns;
-    float *line = p->line;
-    const float *now = line + *p->slot * inputs;
-    for (size_t i = 0; i < inputs; i++) { /* every input writes one slot a step, so none needs to be cleared */
-        const uint32_t later = layer->delays[layer->kind == BS_CONV ? i / pixels : i];
-        line[slot_at(layer, p, later) * inputs + i] = frame ? frame[i] : 0.0f;
-    }
-    *p->slot = (uint32_t)slot_at(layer, p, 1);
-    return now;
 }
 
 /* ---- steps ---- */
@@ -194,7 +76,7 @@ static Firing firing_of(const bs_layer *layer, const Parts *p)
     f.beta = layer->beta;
     f.theta = layer->theta;
     f.beta_step = layer->betas > 1;
-    f.theta_step = layer->thetas > 1;
+    f.theta_step = layer->theta && layer->thetas > 1;
     f.u = p->u;
     f.a = layer->adaptive ? p->a : NULL;
     f.z = p->z;
@@ -228,11 +110,21 @@ static void run_layer(const Kernels *k, const bs_layer *layer, Planes in, const 
         return;
     }
     f = firing_of(layer, p);
-    f.less = counts_of(k, layer, in, s);
-    f.counts = s->sums;
     f.bias = layer->bias;
     f.scale = layer->scale;
     f.offset = layer->offset;
+    if (k->fire_rows && !(layer->wide && k->count_shared)) {
+        Counter c;
+        begin(&c, k, layer->weight, layer->channels, s->sums);
+        if (list_all(&c, in, inputs_of(layer))) {
+            const Rows rows = {layer->weight, c.words, c.list, c.n};
+            f.less = (int32_t)c.n;
+            k->fire_rows(&rows, &f);
+            return;
+        }
+    }
+    f.less = counts_of(k, layer, in, s);
+    f.counts = s->sums;
     k->fire(&f);
 }
 
@@ -255,7 +147,7 @@ static void run_first(const bs_model *model, const Kernels *k, const Parts *p, c
     const bs_layer *layer = model->layer;
     Planes in = pending_of(model, s);
     if (layer->delays && !delays_reals(model)) {
-        in = delayed(layer, p, in, model->planes);
+        in = delayed(k, layer, p, in, model->planes);
         run_layer(k, layer, in, p, s);
         forget_slot(layer, p, in);
     } else {
@@ -277,7 +169,7 @@ static int run_frame(const bs_model *model, const Kernels *k, const Parts *p, co
 #ifndef BS_ONLY_COUNTS
     if (model->input == BS_REALS && frame) {
         const Image image = {frame, model->in_channels, model->in_rows, model->in_columns, 0, 0};
-        real_current(k, model->layer, &image, s->current);
+        real_current(k, model->layer, &image, NULL, s->current);
         fire(k, model->layer, p, s, s->current);
         return 1;
     }
@@ -308,7 +200,7 @@ static int step(const bs_model *model, void *state, const float *frame, const ui
         Planes in = {p.z, 1, words_of(inputs_of(layer))};
         p = parts_of(model, layer, &walk);
         if (layer->delays)
-            in = delayed(layer, &p, in, 1);
+            in = delayed(k, layer, &p, in, 1);
         run_layer(k, layer, in, &p, &s);
         if (layer->delays)
             forget_slot(layer, &p, in);
@@ -328,14 +220,29 @@ int bs_step_bytes(const bs_model *model, void *state, const uint8_t *frame)
 }
 
 #ifndef BS_ONLY_COUNTS
-void bs_show(const bs_model *model, void *state, const float *image, int down, int right)
+static void show(const bs_model *model, void *state, const Image *image, const Map *map)
 {
     Walk walk = {state, 0};
     const Shared s = shared_of(model, &walk);
-    const Image shown = {image, model->in_channels, model->in_rows, model->in_columns, down, right};
-    real_current(kernels(), model->layer, &shown, s.shown);
+    real_current(kernels(), model->layer, image, map, s.shown);
     s.head->shown = 1;
 }
+
+void bs_show(const bs_model *model, void *state, const float *image, int down, int right)
+{
+    const Image shown = {image, model->in_channels, model->in_rows, model->in_columns, down, right};
+    show(model, state, &shown, NULL);
+}
+
+#ifndef BS_SMALL
+void bs_show_map(const bs_model *model, void *state, const float *image, const void *map, int down, int right)
+{
+    const Image shown = {image, model->in_channels, model->in_rows, model->in_columns, down, right};
+    const Map sums = map_of(model->layer, map);
+    const int near = down >= -1 && down <= 1 && right >= -1 && right <= 1;
+    show(model, state, &shown, map && near ? &sums : NULL);
+}
+#endif
 #endif
 
 /* ---- questions ---- */

@@ -118,9 +118,18 @@ void bs_scores(const bs_model *model, const void *state, float *scores);        
 /* Put the neurons to rest and keep counts, scores and steps: for one glance after the other. */
 void bs_rest(const bs_model *model, void *state);
 
-/* For desktops, not with BS_SMALL: the weights of a convolution, a row for each (kernel row, input column, input channel) and the bits of
- * all (output column, channel). 0 bytes where it brings nothing. */
+/* ---- for desktops, not with BS_SMALL ---- */
+
+/* The weights of a convolution, a row for each (kernel row, input column, input channel) and the bits of all (output
+ * column, channel). 0 bytes where it brings nothing. */
 size_t bs_wide_bytes(const bs_layer *layer);
 void bs_widen(const bs_layer *layer, uint32_t *wide);
+
+/* For an image that is shown at several places: bs_map adds up all that its pixels are worth to the first layer, into
+ * memory of bs_map_bytes (aligned to BS_ALIGN; 0 where there is nothing to gain), and bs_show_map is bs_show, faster if
+ * the image is moved by up to one pixel. */
+size_t bs_map_bytes(const bs_model *model);
+void bs_map(const bs_model *model, const float *image, void *map);
+void bs_show_map(const bs_model *model, void *state, const float *image, const void *map, int down, int right);
 
 #endif

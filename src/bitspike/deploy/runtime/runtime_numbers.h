@@ -65,7 +65,7 @@ static inline bs_number mean_of(int32_t sum, uint32_t divisor)
 
 static inline Sum sum_of(float value)
 {
-    const float most = 2047.0f, within = value > most ? most : value < -most ? -most : value;
+    const float most = 2047.0f, within = value > most ? most : value >= -most ? value : -most; /* NaN too */
     return (Sum)(int32_t)(within * 1048576.0f + (within < 0.0f ? -0.5f : 0.5f)); /* fits: 2047 * 2^20 < 2^31 */
 }
 
@@ -130,9 +130,14 @@ static inline Sum sum_of(float value)
     return (double)value;
 }
 
+/* Where the divisor is a power of two, a product with its inverse is the same number, and loops compute that once. */
 static inline bs_number real_mean_of(Sum sum, uint32_t divisor)
 {
+#ifdef BS_SMALL
     return (float)(sum / (double)divisor);
+#else
+    return (float)(divisor & (divisor - 1) ? sum / (double)divisor : sum * (1.0 / (double)divisor));
+#endif
 }
 
 static inline float float_of(bs_number number)

@@ -83,9 +83,22 @@ static int sums_fit(const bs_layer *layer, uint32_t largest)
     return taps <= MOST && taps * divisor_of(layer) <= MOST && taps * divisor_of(layer) * largest <= MOST;
 }
 
-static int layer_fits(const bs_layer *layer, uint32_t inputs, uint32_t largest)
+/* What arrives at a layer: of the network's input or the layer before. */
+typedef struct {
+    uint32_t channels, rows, columns;
+} Extent;
+
+/* A dense layer takes all values in a row, a convolution these channels, rows and columns and no others. */
+static int takes(const bs_layer *layer, Extent in)
 {
-    if (!product_fits(layer->in_channels, layer->in_rows, layer->in_columns) || inputs_of(layer) != inputs ||
+    if (layer->kind == BS_CONV)
+        return layer->in_channels == in.channels && layer->in_rows == in.rows && layer->in_columns == in.columns;
+    return inputs_of(layer) == in.channels * in.rows * in.columns;
+}
+
+static int layer_fits(const bs_layer *layer, Extent in, uint32_t largest)
+{
+    if (!product_fits(layer->in_channels, layer->in_rows, layer->in_columns) || !takes(layer, in) ||
         !product_fits(layer->channels, layer->rows, layer->columns))
         return 0;
     if (!sizes_fit(layer) || !sums_fit(layer, largest) || !layer->weight || !layer->beta || layer->longest > 65535)
@@ -99,21 +112,23 @@ static int layer_fits(const bs_layer *layer, uint32_t inputs, uint32_t largest)
 
 int bs_check(const bs_model *model)
 {
-    uint32_t inputs, largest;
+    Extent in = {model->in_channels, model->in_rows, model->in_columns};
+    uint32_t largest;
     if (!model->layers || model->layers > 1000 || model->input > BS_REALS || !model->planes ||
-        model->planes > BS_PLANES || !product_fits(model->in_channels, model->in_rows, model->in_columns))
+        model->planes > BS_PLANES || !product_fits(in.channels, in.rows, in.columns))
         return -1;
 #ifdef BS_ONLY_COUNTS
     if (model->input == BS_REALS || model->image)
         return -1;
 #endif
-    inputs = model->in_channels * model->in_rows * model->in_columns;
     largest = (1u << model->planes) - 1;
     for (uint32_t l = 0; l < model->layers; l++) {
         const bs_layer *layer = &model->layer[l];
-        if (!layer_fits(layer, inputs, largest) || (!layer->theta && l + 1 < model->layers))
+        if (!layer_fits(layer, in, largest) || (!layer->theta && l + 1 < model->layers))
             return (int)l + 1;
-        inputs = neurons_of(layer);
+        in.channels = layer->channels;
+        in.rows = layer->rows;
+        in.columns = layer->columns;
         largest = 1;
     }
     return 0;

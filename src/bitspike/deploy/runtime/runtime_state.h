@@ -6,21 +6,22 @@
 #include "runtime_numbers.h"
 #include "runtime_sizes.h"
 
-/* Lanes that vector code may write behind the last one, and bytes that parts of the state are aligned to. */
+/* Lanes that vector code may write behind the last one; bytes that parts of the state are aligned to; binary digits of a
+ * counter: with more of them a longer list of rows is counted at once, and the list lies on the stack. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(BS_PORTABLE) && !defined(BS_SMALL) && \
     !defined(BS_ONLY_COUNTS) && !defined(BS_FIXED)
 #define BS_VECTORS 1
-enum { LANES = 512, PART = 64 };
+enum { LANES = 512, PART = 64, DIGITS = 10 };
 #else
 #define BS_VECTORS 0
-enum { LANES = 32, PART = 8 };
+enum { LANES = 32, PART = 8, DIGITS = 8 };
 #endif
 
 #if defined(BS_ONLY_COUNTS) && !defined(BS_SMALL)
 #define BS_SMALL
 #endif
 
-enum { DIGITS = 8, LIST = 255 /* rows that counters of so many digits can count */ };
+enum { LIST = (1 << DIGITS) - 1 /* rows that counters of so many binary digits can count */ };
 #define WIDEST (1u << 20) /* bytes of wide weights, at most: more of them leave the second cache */
 
 typedef struct {

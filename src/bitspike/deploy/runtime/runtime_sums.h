@@ -8,6 +8,15 @@
 #define BITSPIKE_RUNTIME_SUMS_H
 
 #include "runtime_kernels.h"
+#include "runtime_portable.h"
+#if BS_VECTORS
+#include "runtime_x86.h"
+#else
+static const Kernels *kernels(void)
+{
+    return &portable;
+}
+#endif
 
 typedef struct {
     const Kernels *kernels;
@@ -58,13 +67,9 @@ static void gather(Counter *c, const uint32_t *bits, uint32_t from, uint32_t man
 {
     for (uint32_t done = 0; done < many; done += PIECE) {
         const uint32_t now = many - done < PIECE ? many - done : PIECE;
-        uint32_t n;
         if (c->n + now > LIST)
             flush(c);
-        n = c->kernels->list_bits(bits, from + done, now, c->list + c->n);
-        for (uint32_t i = 0; i < n; i++)
-            c->list[c->n + i] += row + done;
-        c->n += n;
+        c->n += c->kernels->list_bits(bits, from + done, now, row + done, c->list + c->n);
     }
 }
 
@@ -87,6 +92,25 @@ static int32_t dense_counts(const Kernels *kernels, const uint32_t *rows, uint32
     }
     finish(&c);
     return c.total;
+}
+
+/* List the rows of all events, twice where two are counted. Whether they are few enough for `fire_rows`. */
+static int list_all(Counter *c, Planes in, uint32_t inputs)
+{
+    enum { FEW = 255 };
+    if (in.planes > 3) /* one of the others would be listed too often */
+        return 0;
+    for (uint32_t p = 0; p < in.planes; p++) {
+        const uint32_t *bits = in.bits + (size_t)p * in.words, start = c->n;
+        uint32_t many = 0;
+        for (uint32_t w = 0; w < in.words; w++)
+            many += ones_of(bits[w]);
+        if (start + (many << p) > FEW)
+            return 0;
+        for (uint32_t again = 0; again < 1u << p; again++)
+            gather(c, bits, 0, inputs, 0);
+    }
+    return 1;
 }
 
 /* The part [from, from + many) of a kernel's side that lies on the input, if it begins `start` places in (< 0: in the

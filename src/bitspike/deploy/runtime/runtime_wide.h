@@ -116,7 +116,7 @@ static void list_events(const Kernels *k, const Wide *w, const uint32_t *bits, i
     uint32_t n = 0;
     for (uint32_t y = 0; y < layer->in_rows; y++) {
         w->starts[y] = n;
-        n += k->list_bits(bits, y * many, many, w->events + n);
+        n += k->list_bits(bits, y * many, many, 0, w->events + n);
     }
     w->starts[layer->in_rows] = n;
     k->count_pixels(bits, layer->in_rows * layer->in_columns, layer->in_channels, times, fresh, w->pixels);

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.runtime.c_engine import CEngine
 from bitspike.deploy.runtime.layout import MOST_PLANES, NUMBER_BITS
-from bitspike.deploy.runtime.overflow import TOO_LARGE, may_overflow
+from bitspike.deploy.runtime.overflow import TOO_LARGE, bound_of
 from bitspike.deploy.runtime.plain_engine import PlainNetwork, membrane_scores
 
 
@@ -38,6 +38,7 @@ class Stream(ABC):
     def __init__(self, model: NetworkModel) -> None:
         self.model = model
         self.size = int(np.prod(model.input_shape))
+        self._bound = bound_of(model.layers[0])
         self.reset()
 
     def reset(self) -> None:
@@ -124,7 +125,7 @@ class Stream(ABC):
             )
         if not np.isfinite(x).all():
             raise ValueError("Stream: a frame must be finite, but has nan or inf in it")
-        if may_overflow(self.model.layers[0], float(np.abs(x).max())):
+        if self._bound.may_overflow(float(np.abs(x).max())):
             raise ValueError(f"Stream: {TOO_LARGE}")
         if self._waiting.any():
             raise ValueError("Stream: events wait for a step, which a frame would be beside; call advance() first")
