@@ -10,6 +10,7 @@ is watched: its time, and its memory, which may be twice the file, a byte for ea
 from __future__ import annotations
 
 import argparse
+import copy
 import hashlib
 import json
 import random
@@ -240,7 +241,7 @@ def _change(value: Any, chance: random.Random) -> None:
         elif act < 0.5 and isinstance(value[key], int):
             value[key] += chance.choice((-1, 1, 2, 8))
         else:
-            value[key] = chance.choice(VALUES)
+            value[key] = copy.deepcopy(chance.choice(VALUES))  # later changes must not change the table
         return
 
 

@@ -322,6 +322,12 @@ BOUNDS = [
         "mean of more than",
     ),
     ([8192], [DENSE | {"outputs": 1}], {"input": {"steps": 2**16}}, "more than 268435456 values"),
+    (  # few sums, if those of windows that overlap were kept; the runtime makes them again, 256**4 for each neuron
+        [1, 64, 64],
+        [CONV | {"outputs": 1, "kernel": 1, "pools": [["max", 16, 1]] * 4}],
+        {},
+        "68719476736 additions",
+    ),
 ]
 
 

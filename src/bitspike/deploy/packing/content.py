@@ -28,7 +28,7 @@ from bitspike.deploy.packing.arrays import (
     unpack_bits,
 )
 from bitspike.deploy.packing.container import Container, open_container, write_container
-from bitspike.deploy.packing.fields import Fields, Invalid, parse_json
+from bitspike.deploy.packing.fields import Fields, Invalid, parse_json, shown
 from bitspike.deploy.packing.structure import FORMAT, LayerStructure, Structure, from_json, to_json
 from bitspike.deploy.packing.vector import CheckVector, require_vector, vector_from_json, vector_to_json
 
@@ -69,7 +69,7 @@ def parse_packed(content: bytes, name: str = "the content") -> PackedFile:
         fields = Fields(parse_json(container.text), "its metadata")
         digits = fields.take("sha256")
         if (version := fields.take("format")) != FORMAT or type(version) is not int:
-            raise Invalid(f"it has the format {version!r:.20}, and this version of bitspike reads {FORMAT}")
+            raise Invalid(f"it has the format {shown(version)}, and this version of bitspike reads {FORMAT}")
         container.require_checksum(digits)
         drawn = vector_from_json(fields.take("vector")) if "vector" in fields else None
         structure = from_json(fields)

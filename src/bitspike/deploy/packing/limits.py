@@ -13,7 +13,7 @@ MOST_VALUES = 1 << 22  # of one step's input, and of one layer's product before 
 MOST_INPUTS = 1 << 22  # of one neuron: a sum of as many event counts of 255 fits 31 bits
 MOST_NEURONS = 1 << 22  # of all layers together
 MOST_DIVISOR = 1 << 24  # values that the average pools of a layer take the mean of
-MOST_ADDITIONS = 1 << 34  # of one step of one sample, in all layers
+MOST_ADDITIONS = 1 << 34  # of one step of one sample, in all layers, as often as overlapping pools ask for them
 
 MOST_STEPS = 1 << 16
 MOST_CLASSES = 1 << 16

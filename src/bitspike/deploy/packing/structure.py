@@ -39,6 +39,11 @@ class LayerStructure:
         """How many neurons the layer has."""
         return math.prod(self.output)
 
+    @property
+    def sums(self) -> int:
+        """How many sums over its inputs a step may take: pools that overlap may ask for the same ones again."""
+        return max(math.prod(self.product), self.neurons * math.prod(pool.size**2 for pool in self.pools))
+
 
 @dataclass(frozen=True, slots=True)
 class Structure:
@@ -245,9 +250,6 @@ def _require_whole_network(found: Structure) -> None:
         raise Invalid(f"it has {len(found.class_names)} class names for {found.classes} classes")
     if (neurons := sum(layer.neurons for layer in found.layers)) > limits.MOST_NEURONS:
         raise Invalid(f"its {neurons} neurons are more than {limits.MOST_NEURONS}")
-    additions = sum(
-        math.prod(layer.product) * (layer.input[0] * layer.kernel**2 if layer.kind == "conv" else layer.input[0])
-        for layer in found.layers
-    )
+    additions = sum(layer.sums * layer.input[0] * layer.kernel**2 for layer in found.layers)
     if additions > limits.MOST_ADDITIONS:
         raise Invalid(f"its {additions} additions a step are more than {limits.MOST_ADDITIONS}")
