@@ -17,7 +17,9 @@ RUNS = {
     "mnist/best": "results/best/mnist",
     "fashion/best": "results/best/fashion",
     "shd/best": "results/shd-best",
-    "nmnist-small/base": "results/nmnist-small-base",
+    "shd/small": "results/shd-small",
+    "nmnist-small/best": "results/nmnist-small-best",
+    "dvs-sign/best": "results/dvs-sign-best",
 }
 
 

@@ -20,7 +20,7 @@ def test_preset_list(here, cli):
     assert "fashion/annealed" in out
     assert "88.12  87.92   0.22" in out
     listed = json.loads(cli("preset", "list", "--json")[1])
-    assert len(listed) == 33
+    assert len(listed) == 35
     assert listed[4]["name"] == "mnist/float32"
 
 

@@ -109,9 +109,10 @@ BINS = {"dvs128": (5.0, 100, 360), "shd": (3.0, 333, None)}
 
 OURS = ["mnist/best", "mnist/quick", "fashion/best"]
 DELAYED = ["shd/best", "shd/small"]
+OUR_CAMERAS = ["nmnist-small/best", "dvs-sign/best"]
 CAMERAS = [f"{task}/{variant}" for task in ("nmnist-small", "dvs-sign") for variant in VARIANTS]
 every_preset = pytest.mark.parametrize(
-    "name", [name for name in preset_names() if name not in (*OURS, *DELAYED, *CAMERAS)]
+    "name", [name for name in preset_names() if name not in (*OURS, *DELAYED, *OUR_CAMERAS, *CAMERAS)]
 )
 
 
@@ -134,7 +135,7 @@ def test_rounding_is_to_the_last_printed_digit():
 def test_there_are_five_tasks_of_the_paper_and_two_more_in_four_variants():
     assert TASKS == ("coding", "mnist", "fashion", "dvs128", "shd", "nmnist-small", "dvs-sign")
     assert VARIANTS == ("float32", "theta1", "fixed", "annealed")
-    assert set(preset_names()) == {*CELLS, *OURS, *DELAYED, *CAMERAS}
+    assert set(preset_names()) == {*CELLS, *OURS, *DELAYED, *OUR_CAMERAS, *CAMERAS}
 
 
 @every_preset
@@ -477,6 +478,23 @@ def test_delayed_networks_fit_their_size_and_are_told(name, most_bytes):
     given["train"] = ("lr", "rates", "shift", "stretch", "zoom", "mix", "recalibrate", "choose", "protocol")
     for table, fields in given.items():
         assert {f"{table}.{field}" for field in fields} <= spec.sources.keys()
+
+
+@pytest.mark.parametrize(("name", "shape"), [("nmnist-small/best", (2, 34, 34)), ("dvs-sign/best", (2, 32, 32))])
+def test_our_cameras_are_one_bit_in_5_kb_by_the_base_recipe(name, shape):
+    spec, cell, recipe = preset(name), preset(name.replace("best", "annealed")), preset("shd/best")
+    net = build_network(spec, shape)
+    weights = [layer.synapse.weight for layer in net.layers]
+    assert spec.net.binary
+    assert sum(weight.numel() for weight in weights) / 8 < 5_000
+    assert (spec.data.bin_ms, spec.data.steps, spec.data.downsample) == (
+        cell.data.bin_ms,
+        cell.data.steps,
+        cell.data.downsample,
+    )
+    same = ("optimizer", "lr", "schedule", "warmup", "loss", "logit_scale", "label_smoothing", "latent_clip", "choose")
+    assert [getattr(spec.train, field) for field in same] == [getattr(recipe.train, field) for field in same]
+    assert spec.train.protocol == "paper"
 
 
 def test_quick_is_our_best_cut_down():

@@ -62,6 +62,6 @@ def test_the_cards_are_what_the_files_say():
     assert shd.data == "SHD regenerated"  # its accuracy is not that of the published set
     assert (shd.protocol, shd.seed, shd.test_samples) == ("paper", 0, 2264)
     for card in found.values():
-        assert 0.5 < card.accuracy < 1
+        assert 0.5 < card.accuracy <= 1  # all of N-MNIST small's 100 test samples are right
         assert card.command.startswith("bitspike train ")
         assert card.bytes == pretrained_path(card.name).stat().st_size

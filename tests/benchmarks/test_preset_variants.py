@@ -1,4 +1,4 @@
-"""benchmarks/shd_variants.py on drawn events: who is held out, figures of a variant, and going on after a stop."""
+"""benchmarks/preset_variants.py on drawn events: who is held out, figures of a variant, and going on after a stop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    module = importlib.import_module("shd_variants")
+    module = importlib.import_module("preset_variants")
     monkeypatch.setattr(module, "preset", lambda name: read_experiment(runs.write_event_experiment(tmp_path)))
     return module
 
@@ -28,7 +28,7 @@ def call(script: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, variants: d
     (folder / "variants.json").write_text(json.dumps(variants))
     files = ["--variants", str(folder / "variants.json"), "--out", str(folder / "out.json")]
     arguments = ["test", *files, "--device", "cpu", "--seeds", "2", "--set", "train.epochs=1"]
-    monkeypatch.setattr(sys, "argv", ["shd_variants.py", *arguments])
+    monkeypatch.setattr(sys, "argv", ["preset_variants.py", *arguments])
     script.main()
     found: dict[str, Any] = json.loads((folder / "out.json").read_text())["found"]
     return found
@@ -36,9 +36,15 @@ def call(script: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, variants: d
 
 def test_every_training_speaker_is_held_out_once(script: Any) -> None:
     assert sorted(speaker for pair in script.FOLDS.values() for speaker in pair) == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
-    assert "data.validation_groups=[3, 10]" in script.judged_by("B")
-    assert "train.protocol=holdout" in script.judged_by("B")
-    assert "train.protocol=paper" in script.judged_by("test")
+    assert "data.validation_groups=[3, 10]" in script.judged_by("B", "shd")
+    assert "train.protocol=holdout" in script.judged_by("B", "shd")
+    assert "train.protocol=paper" in script.judged_by("test", "shd")
+
+
+def test_folds_of_a_set_without_speakers_hold_out_fifths(script: Any) -> None:
+    settings = [script.judged_by(fold, "nmnist-small") for fold in "ABCDE"]
+    assert all("data.validation_share=0.2" in each and "train.protocol=holdout" in each for each in settings)
+    assert [f"data.split_seed={n}" in each for n, each in enumerate(settings)] == [True] * 5
 
 
 def test_an_entry_for_each_variant(
@@ -63,5 +69,5 @@ def test_an_entry_for_each_variant(
 def test_a_variant_that_cannot_be_trained(
     script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: list[str], said: str
 ) -> None:
-    with pytest.raises(SystemExit, match=f"shd_variants: wrong: .*{said}"):
+    with pytest.raises(SystemExit, match=f"preset_variants: wrong: .*{said}"):
         call(script, monkeypatch, tmp_path, {"wrong": settings})

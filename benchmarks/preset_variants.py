@@ -1,13 +1,14 @@
-"""Variants of `shd/best` or `shd/small`, judged by held-out speakers or by the test set.
+"""Variants of a preset, judged by training samples that are held out or by the test set.
 
-    python benchmarks/shd_variants.py A B C D E --variants FILE.json --out FILE.json [--preset shd/small]
-    python benchmarks/shd_variants.py test --variants FILE.json --seeds 5 --out FILE.json
+    python benchmarks/preset_variants.py A B C D E --variants FILE.json --out FILE.json [--preset shd/small]
+    python benchmarks/preset_variants.py test --variants FILE.json --seeds 5 --out FILE.json
 
-Five folds, A to E, hold out two speakers of the training set each; together they hold out all ten. Choose by them.
-`test` trains with all training speakers and judges by the test set: it chooses nothing. A file of variants holds
-{"name": ["key=value", ...]}, settings as `bitspike train --set` takes them; `[]` is the preset itself. All seeds of a
-variant are trained together, and the last epoch counts. The file is written after each variant, and the same command
-goes on. Say "SHD regenerated" with the numbers if the data was that.
+Choose by the five folds, A to E. Of SHD each holds out two speakers of the training set, together all ten; of a set
+without speakers it holds out another random fifth of each class. `test` trains with all training samples and judges by
+the test set: it chooses nothing. A file of variants holds {"name": ["key=value", ...]}, settings as `bitspike train
+--set` takes them; `[]` is the preset itself. All seeds of a variant are trained together, and the last epoch counts.
+The file is written after each variant, and the same command goes on. Say "SHD regenerated" with the numbers if the data
+was that.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ FOLDS = {"A": (1, 8), "B": (3, 10), "C": (0, 9), "D": (2, 7), "E": (6, 11)}
 ALWAYS = ("train.tensorboard=false", "train.watch_every=1000000", "train.on_nan=warn")
 
 
-def judged_by(fold: str) -> list[str]:
-    """Return the settings that hold out the speakers of a fold, or that judge by the test set."""
+def judged_by(fold: str, data_set: str | None) -> list[str]:
+    """Return the settings that hold out the samples of a fold, or that judge by the test set."""
     if fold == "test":
         return [*ALWAYS, "train.protocol=paper"]
-    return [*ALWAYS, "train.protocol=holdout", f"data.validation_groups={list(FOLDS[fold])}"]
+    held_out = [f"data.split_seed={list(FOLDS).index(fold)}", "data.validation_share=0.2"]
+    if data_set == "shd":
+        held_out = [f"data.validation_groups={list(FOLDS[fold])}"]
+    return [*ALWAYS, "train.protocol=holdout", *held_out]
 
 
 def train(spec: Experiment, seeds: range, data: RunData, shape: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -121,7 +125,8 @@ def main() -> None:
     if given.out.exists():
         found = json.loads(given.out.read_text(encoding="utf-8"))["found"]
     for fold in given.folds:
-        base = with_values(preset(given.preset), [*judged_by(fold), *given.settings])
+        chosen = preset(given.preset)
+        base = with_values(chosen, [*judged_by(fold, chosen.data.name), *given.settings])
         dataset = open_dataset(base.data)
         data = RunData.on_device(base, dataset, RunOptions(device=device))
         for name, settings in variants.items():
@@ -134,7 +139,7 @@ def main() -> None:
                     raise ValueError("a variant must not change [data], which all share; use --set")
                 rows = train(spec, seeds, data, dataset.shape)
             except ValueError as error:
-                sys.exit(f"shd_variants: {name}: {error}")
+                sys.exit(f"preset_variants: {name}: {error}")
             found.setdefault(name, {})[fold] = entry_of(rows, fold, seeds)
             print(f"{fold}, {name}: {found[name][fold]['accuracy']}, {time.perf_counter() - began:.0f} s", flush=True)
             write_text(given.out, json.dumps({**header, "found": found}, indent=1) + "\n")
