@@ -1,16 +1,19 @@
-"""How fast is the engine? The same networks in C, PyTorch, snnTorch and our own modules, in one run, in turns.
+"""How fast is the engine? The same networks in C, PyTorch, ONNX Runtime, snnTorch and our modules, in turns.
 
-    python benchmarks/engine.py [--cases shd,fashion,...] [--batches 1,128] [--threads 1,2] [--seconds 4] [--out FILE]
+    python benchmarks/engine.py [--cases shd,fashion,...] [--batches 1,128] [--threads 1,2] [--seconds 1] [--out FILE]
 
 Cases: `shd`, the paper's 700-3000-20 at T = 333 on events of SHD's density; `fashion`, the paper's network at T = 100;
 `fashion-best` and `shd-best`, the trained networks of results/. Inputs are drawn from a seed. Every contender computes
 the scores of the same batch; a time is the smallest of many, taken in turns, so that all see the same machine: of one
 thread the processor's time, of several the time on the wall.
-The engine's own answers are compared with those of our modules, bit for bit, before anything is timed.
+The engine's spikes are compared with those of our modules, bit for bit, before anything is timed, and the spikes of
+ONNX Runtime with the engine's: it adds real inputs in float32, so some may differ, and the result says how many. Its
+column is left out, with the reason, where onnx and onnxruntime are not installed (the extra `bench`).
 
 The floor counts the engine's vector operations of 512 bits if nothing else took time: for each event and 512 of its
 targets one load and two of the full adder's operations, for each 64 counters one operation a binary digit, for each 16
-neurons ten. It is given in milliseconds at two operations a cycle and the clock that --ghz says.
+neurons ten, and for each 8 products of an image with first weights two. It is given in milliseconds at two operations a
+cycle and the clock that --ghz says; without it the clock is measured. The last lines are the tables for the docs.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -35,10 +37,22 @@ from bitspike.deploy.model import NetworkModel
 from bitspike.experiments.provenance import versions
 from bitspike.files import write_text
 from bitspike.nn import SpikingNetwork
+from engine_floor import bytes_of, floor_of, measured_ghz, process_megabytes
 from engine_peers import our_modules, snntorch_loop, torch_layers, torch_loop
 
+NO_ONNX: str | None = None  # why ONNX Runtime is left out
+try:
+    import engine_onnx
+except ImportError as error:
+    NO_ONNX = f"ONNX Runtime is left out: {error}; pip install onnx onnxruntime"
+
 ROOT = Path(__file__).resolve().parents[1]
-GOALS = {("shd", 1): {"PyTorch": 50, "snnTorch": 100}, ("fashion", 1): {"PyTorch": 15, "snnTorch": 50}}
+GOALS = {  # against each form of PyTorch, so that the strongest counts
+    ("shd", 1): {"PyTorch": 50, "PyTorch by layers": 50, "snnTorch": 100},
+    ("fashion", 1): {"PyTorch": 15, "PyTorch by layers": 15, "snnTorch": 50},
+    ("fashion-best", 1): {"PyTorch": 15, "PyTorch by layers": 15},
+}
+GOAL_OF_BATCHES = {"PyTorch": 5, "PyTorch by layers": 5}
 EVENTS = 5700  # of an average SHD recording
 
 
@@ -91,8 +105,10 @@ def _times(calls: dict[str, Callable[[], Any]], seconds: float, threads: int) ->
     return {name: 1000 * value for name, value in best.items()}
 
 
-def _contenders(net: SpikingNetwork, model: NetworkModel, x: np.ndarray, threads: int) -> dict[str, Callable[[], Any]]:
-    engine, tensor = Engine(model, threads), torch.from_numpy(x)
+def _contenders(
+    net: SpikingNetwork, model: NetworkModel, x: np.ndarray, engine: Engine, threads: int
+) -> dict[str, Callable[[], Any]]:
+    tensor = torch.from_numpy(x)
     peers = {
         "PyTorch": torch_loop(model),
         "PyTorch by layers": torch_layers(model),
@@ -107,37 +123,24 @@ def _contenders(net: SpikingNetwork, model: NetworkModel, x: np.ndarray, threads
 
         return run
 
-    return {"engine": lambda: engine(x).scores, **{name: call(peer) for name, peer in peers.items()}}
+    calls = {"engine": lambda: engine(x).scores, **{name: call(peer) for name, peer in peers.items()}}
+    if NO_ONNX is None:
+        calls["ONNX Runtime"] = engine_onnx.onnx_layers(model, x, threads)
+    return calls
 
 
-def _floor(model: NetworkModel, out: EngineOutput, x: np.ndarray, ghz: float) -> dict[str, float]:
-    """Return the engine's vector operations for one sample, and their time."""
-    steps, batch = out.spikes.shape[:2]
-    static = x.ndim == len(model.input_shape) + 1
-    operations = 0.0
-    events = float(x.sum()) / batch
-    for i, (layer, step) in enumerate(zip(model.layers, out.layers, strict=True)):
-        reach = layer.kernel**2 * layer.weight.shape[0] / layer.stride**2  # weights that an event meets
-        lanes = layer.neurons * (layer.divisor if layer.kind == "conv" else 1)
-        if not (static and i == 0):
-            digits = np.log2(max(2.0, events / steps)) + 1
-            operations += events * reach / 512 * 3 + steps * lanes / 64 * digits
-        operations += steps * layer.neurons / 16 * 10
-        events = float(step.spikes.sum()) / batch
-    return {"operations": operations, "milliseconds": operations / 2 / (ghz * 1e6)}
-
-
-def _bytes(model: NetworkModel, engine: Engine) -> dict[str, int]:
-    c = engine._c
-    assert c is not None
-    held = [array for array in c._arrays[1:] if isinstance(array, np.ndarray)]
-    return {
-        "weights as bits": -(-model.weights // 8),
-        "arrays of the engine": sum(array.nbytes for array in held),
-        "state of one sample": c.new_state(c.c_model(reals=False, image=True)).nbytes,
-        "float32 weights": 4 * model.weights,
-        "largest resident size of the process": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
-    }
+def _different_in_onnx(model: NetworkModel, x: np.ndarray, out: EngineOutput) -> dict[str, Any]:
+    """Return how many spikes of ONNX Runtime are not the engine's, and how far its scores are away."""
+    batch = out.spikes.shape[1]
+    scores, *layers = engine_onnx.onnx_spikes(model, x)
+    different = {"neuron-steps": 0, "spikes": 0, "scores, at most": float(np.abs(scores - out.scores).max())}
+    for layer, mine, theirs in zip(model.layers, out.layers, layers, strict=True):
+        if layer.theta is not None:
+            glances = theirs.shape[1] // batch
+            found = theirs.reshape(len(theirs), batch, glances, -1).transpose(2, 0, 1, 3).reshape(mine.spikes.shape)
+            different["neuron-steps"] += found.size
+            different["spikes"] += int((found != mine.spikes).sum())
+    return different
 
 
 def measure(case: str, batch: int, threads: int, seconds: float, ghz: float) -> dict[str, Any]:
@@ -151,10 +154,10 @@ def measure(case: str, batch: int, threads: int, seconds: float, ghz: float) -> 
         spikes = net(torch.from_numpy(x)).spikes.numpy()
     if not np.array_equal(spikes, out.spikes):
         raise SystemExit(f"engine.py: {case}: the engine's spikes are not those of our modules")
-    calls = _contenders(net, model, x, threads)
+    calls = _contenders(net, model, x, engine, threads)
     answers = {name: np.asarray(call()).argmax(1) for name, call in calls.items()}
     times = _times(calls, seconds, threads)
-    floor = _floor(model, out, x, ghz)
+    floor = floor_of(model, out, x, ghz)
     return {
         "case": case,
         "notation": model.notation,
@@ -164,11 +167,13 @@ def measure(case: str, batch: int, threads: int, seconds: float, ghz: float) -> 
         "milliseconds": times,
         "times faster": {name: value / times["engine"] for name, value in times.items() if name != "engine"},
         "same answers": {name: float((answer == answers["engine"]).mean()) for name, answer in answers.items()},
-        "goals": GOALS.get((case, batch), {"PyTorch": 5} if batch == 128 else {}),
+        "goals": GOALS.get((case, batch), GOAL_OF_BATCHES if batch == 128 else {}),
         "spikes a sample": [float(step.spikes.sum()) / batch for step in out.layers],
         "floor of one sample": floor,
-        "distance from the floor": times["engine"] / batch * threads / floor["milliseconds"],
-        "bytes": _bytes(model, engine),
+        "distance from the floor": times["engine"] / batch * min(threads, batch) / floor["milliseconds"],
+        "different in ONNX Runtime": NO_ONNX or _different_in_onnx(model, x, out),
+        "bytes": bytes_of(model, engine),
+        "megabytes of a process": process_megabytes(model, x, threads),
     }
 
 
@@ -182,7 +187,43 @@ def show(row: dict[str, Any]) -> None:
         print(f"  {name:18} {value:10.3f} ms{told}")
     floor = row["floor of one sample"]["milliseconds"]
     print(f"  floor {floor:.3f} ms a sample; the engine is {row['distance from the floor']:.1f} times that")
-    print("  " + ", ".join(f"{name} {value:,}" for name, value in row["bytes"].items()), flush=True)
+    print(f"  ONNX Runtime differs: {row['different in ONNX Runtime']}")
+    print("  bytes: " + ", ".join(f"{name} {value:,}" for name, value in row["bytes"].items()))
+    told = ", ".join(f"{name} {value:.0f}" for name, value in row["megabytes of a process"].items())
+    print(f"  megabytes of a process with the engine: {told}", flush=True)
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """Return the times and the memory of all rows as two tables in Markdown."""
+    peers = list(dict.fromkeys(name for row in rows for name in row["times faster"]))
+    lines = [
+        f"| ms (times faster) | batch | threads | engine | {' | '.join(peers)} | floor | distance |",
+        "|---" + "|--:" * (5 + len(peers)) + "|",
+    ]
+    for row in rows:
+        cells = [f"{row['case']}, T={row['steps']}", str(row["batch"]), str(row["threads"])]
+        cells.append(_short(row["milliseconds"]["engine"]))
+        for name in peers:
+            faster = row["times faster"].get(name)
+            cells.append("" if faster is None else f"{_short(row['milliseconds'][name])} ({_short(faster)} x)")
+        floor = row["floor of one sample"]["milliseconds"] * row["batch"] / min(row["threads"], row["batch"])
+        lines.append("| " + " | ".join([*cells, _short(floor), f"{row['distance from the floor']:.1f} x"]) + " |")
+    sizes = list(rows[0]["bytes"])
+    lines += [
+        "",
+        f"| bytes | {' | '.join(sizes)} | process before, MB | at most, MB |",
+        "|---" + "|--:" * (2 + len(sizes)) + "|",
+    ]
+    for row in rows:
+        name = f"{row['case']}, batch {row['batch']}, {row['threads']} threads"
+        memory = [f"{value:.0f}" for value in row["megabytes of a process"].values()]
+        lines.append("| " + " | ".join([name, *(f"{row['bytes'][size]:,}" for size in sizes), *memory]) + " |")
+    return "\n".join(lines)
+
+
+def _short(value: float) -> str:
+    """Return a number with two digits that count, or all of those before the point."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -190,23 +231,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cases", default="shd,fashion,fashion-best,shd-best")
     parser.add_argument("--batches", default="1,128")
     parser.add_argument("--threads", default=f"1,{len(os.sched_getaffinity(0))}")
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each contender (at least three calls)")
-    parser.add_argument("--ghz", type=float, default=2.3, help="the clock that the floor assumes")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each contender (at least three calls)")
+    parser.add_argument("--ghz", type=float, help="the clock that the floor assumes; measured by default")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args(arguments)
+    ghz = args.ghz or measured_ghz() or 2.3
+    print(f"the floor is at {ghz:.2f} GHz" + (f"; {NO_ONNX}" if NO_ONNX else ""))
     rows = []
     for case in args.cases.split(","):
         for batch in map(int, args.batches.split(",")):
             for threads in dict.fromkeys(map(int, args.threads.split(","))):
-                rows.append(measure(case, batch, threads, args.seconds, args.ghz))
+                rows.append(measure(case, batch, threads, args.seconds, ghz))
                 show(rows[-1])
+    print(tables(rows))
     if args.out:
         import snntorch
 
         made = {**versions(), "snntorch": snntorch.__version__, "numpy": np.__version__}
+        if NO_ONNX is None:
+            made["onnxruntime"] = engine_onnx.onnxruntime.__version__
         write_text(
             args.out,
-            json.dumps({"command": " ".join(["python", *sys.argv]), "versions": made, "rows": rows}, indent=2) + "\n",
+            json.dumps(
+                {"command": " ".join(["python", *sys.argv]), "versions": made, "GHz": ghz, "rows": rows}, indent=2
+            )
+            + "\n",
         )
 
 
