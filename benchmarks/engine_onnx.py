@@ -16,7 +16,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from bitspike.deploy.model import LayerModel, NetworkModel
-from bitspike.nn.glances import PLACES
+from bitspike.image_steps import PLACES
 
 OPSET, FORMAT = 17, 8  # versions of the operators and of the file, which every ONNX Runtime of the last years reads
 

@@ -30,8 +30,8 @@ import bitspike
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
 from bitspike.deploy.packed import read_packed_file
+from bitspike.deploy.packing.answers import make_vector
 from bitspike.deploy.packing.content import packed_bytes
-from bitspike.deploy.packing.vector import make_vector
 from bitspike.nn import DecayRange
 
 SECONDS = 30  # a reading that takes longer hangs

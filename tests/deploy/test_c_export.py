@@ -14,7 +14,7 @@ from bitspike.deploy.c_source.plain_vector import plain_vector
 from bitspike.deploy.c_source.vector import fixed_answer
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
-from bitspike.deploy.packing.vector import make_vector
+from bitspike.deploy.packing.answers import make_vector
 from helpers.random_networks import random_network
 
 FAST = "-O0 -DBS_PORTABLE"

@@ -19,8 +19,9 @@ from bitspike.deploy.describe import describe
 from bitspike.deploy.model import AdaptationModel, InputModel, PoolModel
 from bitspike.deploy.packed import read_packed, read_packed_file, save_packed, write_packed
 from bitspike.deploy.packing import limits
+from bitspike.deploy.packing.answers import make_vector
 from bitspike.deploy.packing.content import packed_bytes, parse_packed
-from bitspike.deploy.packing.vector import draw, make_vector
+from bitspike.deploy.packing.vector import draw
 from helpers.models import assert_same, floats, tiny_model, tiny_vector, with_layer
 from helpers.random_networks import networks
 

@@ -10,7 +10,8 @@ from bitspike.experiments.comparison import differences, identity
 from bitspike.experiments.runs import train_run
 from bitspike.experiments.saved import evaluate_run, load_run
 from bitspike.experiments.schema import read_experiment, with_values
-from bitspike.nn.glances import PLACES, at_places, in_time
+from bitspike.image_steps import PLACES
+from bitspike.nn.glances import at_places, in_time
 from bitspike.suggest import measure_drive
 from bitspike.train.tricks.recalibrate import recalibrate
 from helpers import runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitspike.ops.checks import require_steps
+from bitspike.image_steps import require_steps
 
 
 def poisson(rates: Tensor, steps: int | None = None, *, generator: torch.Generator | None = None) -> Tensor:

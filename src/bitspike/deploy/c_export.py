@@ -27,7 +27,7 @@ from bitspike.deploy.runtime.layout import (
 )
 from bitspike.deploy.runtime.state_size import PORTABLE, VECTORS, Build, state_bytes
 from bitspike.files import require_folder, write_atomically, write_text
-from bitspike.nn.glances import PLACES
+from bitspike.image_steps import PLACES
 
 _HERE = Path(__file__).parent
 

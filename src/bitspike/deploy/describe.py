@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bitspike.deploy.model import (
+    VALUES,
     AdaptationModel,
     Bits,
     Floats,
@@ -28,8 +29,6 @@ from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import fold_norm
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import binarize
-
-VALUES = InputModel()  # of a network that nobody says more about
 
 
 def describe(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bitspike.c_library import library
 from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.packing.limits import MOST_STEPS
 from bitspike.deploy.runtime import plain_engine
@@ -19,9 +20,7 @@ from bitspike.deploy.runtime.c_engine import CEngine, Ran
 from bitspike.deploy.runtime.overflow import TOO_LARGE, bound_of
 from bitspike.deploy.runtime.plain_engine import Step, stacked
 from bitspike.deploy.runtime.stream import CStream, PlainStream, Stream
-from bitspike.nn.glances import steps_each
-from bitspike.ops.checks import require_steps
-from bitspike.ops.native.library import library
+from bitspike.image_steps import require_steps, steps_each
 
 _MOST_EVENTS = 255.0  # what an event count may be, at most
 

@@ -91,6 +91,9 @@ class InputModel:
     origin: Literal["zero", "first"] = "zero"
 
 
+VALUES = InputModel()  # of a network that nobody says more about
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkModel:
     """A network of layers in a row. A static input is shown for `steps`, shared out to the `glances`."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bitspike.deploy.describe import VALUES, describe
-from bitspike.deploy.model import InputModel, NetworkModel
+from bitspike.deploy.model import VALUES, InputModel, NetworkModel
 from bitspike.deploy.packing import limits
 from bitspike.deploy.packing.content import PackedFile, packed_bytes, parse_packed
-from bitspike.deploy.packing.vector import CheckVector, make_vector
+from bitspike.deploy.packing.vector import CheckVector
 from bitspike.files import write_atomically
-from bitspike.nn import SpikingNetwork
+
+if TYPE_CHECKING:
+    from bitspike.nn import SpikingNetwork
 
 
 def save_packed(
@@ -44,6 +46,10 @@ def save_packed(
         ...
         250
     """
+    # Here, because reading a file must not wait for PyTorch.
+    from bitspike.deploy.describe import describe
+    from bitspike.deploy.packing.answers import make_vector
+
     model = describe(net, input=input, class_names=class_names, metadata=metadata)
     return write_packed(model, path, make_vector(net, model))
 

@@ -121,7 +121,7 @@ def require_free(out: Path, form: Export) -> None:
 
 def _write_packed(found: DescribedRun, out: Path) -> None:
     from bitspike.deploy.packed import write_packed
-    from bitspike.deploy.packing.vector import make_vector
+    from bitspike.deploy.packing.answers import make_vector
 
     write_packed(found.model, out, make_vector(found.net, found.model))  # PyTorch's answer
 
@@ -138,7 +138,7 @@ def _is_packed(path: Path) -> bool:
 
 def _write_c(found: DescribedRun, out: Path) -> None:
     from bitspike.deploy.c_export import write_c
-    from bitspike.deploy.packing.vector import make_vector
+    from bitspike.deploy.packing.answers import make_vector
 
     write_c(found.model, out, make_vector(found.net, found.model))
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from bitspike.image_steps import require_glances, require_steps, steps_each
 from bitspike.nn.block import Block
 from bitspike.nn.decays import DecayRange, draw_decays, require_learnable
 from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import as_share
-from bitspike.nn.glances import require_glances, steps_each
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.kinds import (
     NeuronFactory,
@@ -29,7 +29,7 @@ from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm
 from bitspike.nn.notation import Conv, Dense, Layer, parse
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, Surrogate
-from bitspike.ops.checks import as_number, require_clip, require_steps, require_truth
+from bitspike.ops.checks import as_number, require_clip, require_truth
 from bitspike.ops.lif.op import require_backend
 
 Decay = float | DecayRange

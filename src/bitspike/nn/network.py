@@ -9,19 +9,20 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from bitspike.image_steps import require_glances, require_steps, steps_each
 from bitspike.nn.block import Block
 from bitspike.nn.byte_images import holds_bytes, warn_of_bytes
 from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.fast import triton as fused
 from bitspike.nn.fast.refusal import refused_network
-from bitspike.nn.glances import at_places, counted, one_after_the_other, require_glances, steps_each
+from bitspike.nn.glances import at_places, counted, one_after_the_other
 from bitspike.nn.kinds import Readout
 from bitspike.nn.neurons import LeakyReadout
 from bitspike.nn.notation import require_shape
 from bitspike.nn.recording import Recording, SelfReporting, record
 from bitspike.nn.spike_cost import as_cost, charge, gradient_of_spikes
 from bitspike.ops import LIFOutput, LIFState
-from bitspike.ops.checks import NotFiniteError, require_steps, require_truth
+from bitspike.ops.checks import NotFiniteError, require_truth
 
 
 class Observed:

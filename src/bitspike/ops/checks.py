@@ -16,12 +16,6 @@ class NotFiniteError(ValueError):
     """The error for NaN or infinity in a current, membrane or learnt decay: training diverged, or the input is bad."""
 
 
-def require_steps(where: str, steps: int) -> None:
-    """Raise unless `steps` is a whole number >= 1."""
-    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
-        raise ValueError(f"{where}: steps must be a whole number >= 1, but is {steps!r}")
-
-
 def require_current(current: Tensor, steps: int | None) -> None:
     """Raise unless `current` is floating point, `[T, B, ...]` or one step with the number of steps it is fed for."""
     if not isinstance(current, Tensor):

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from bitspike.deploy.model import AdaptationModel, LayerModel, NetworkModel, PoolModel
 from bitspike.deploy.runtime.plain_engine import current, moved, run, scores
-from bitspike.nn.glances import PLACES, at_places
+from bitspike.image_steps import PLACES
+from bitspike.nn.glances import at_places
 
 
 def numbers(*values):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import bitspike.deploy.runtime
+from bitspike import c_library
 from bitspike.deploy.runtime import c_engine  # noqa: F401 (declares the functions)
-from bitspike.ops.native import library
 
 FOLDER = Path(bitspike.deploy.runtime.__file__).parent
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
@@ -45,7 +45,7 @@ def test_it_calls_only_memcpy_and_memset(tmp_path):
 def test_every_function_that_python_calls_is_declared_as_the_header_has_it():
     header = re.findall(r"^[\w *]+?\b(bs_\w+)\(([^)]*)\);", (FOLDER / "runtime.h").read_text(), re.MULTILINE)
     arguments = {name: len(given.split(",")) for name, given in header}
-    called = {name: held for name, (_, held) in library._signatures.items() if name.startswith("bs_")}
+    called = {name: held for name, (_, held) in c_library._signatures.items() if name.startswith("bs_")}
     assert {
         f"{prefix}{verb}" for prefix in ("bs_", "bs_fixed_") for verb in ("check", "reset", "step")
     } <= called.keys()

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bitspike.c_library import library
 from bitspike.deploy.c_source import data as c
 from bitspike.deploy.engine import Engine
 from bitspike.deploy.model import NetworkModel
 from bitspike.deploy.packing.vector import CheckVector
 from bitspike.deploy.runtime.layout import channels_last, pack_rows
-from bitspike.ops.native.library import library
 
 _NO_ANSWER = '#error "this network was exported without a C compiler, so the answer in fixed point is not known"\n'
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bitspike.c_library import kernels
 from bitspike.deploy.model import Floats, NetworkModel
 from bitspike.deploy.runtime.c_structures import CBatch, CFixedLayer, CLayer, CModel, CPool
 from bitspike.deploy.runtime.layout import (
@@ -25,8 +26,7 @@ from bitspike.deploy.runtime.layout import (
     runtime_layers,
 )
 from bitspike.deploy.runtime.plain_engine import Step
-from bitspike.nn.glances import PLACES
-from bitspike.ops.native.library import kernels
+from bitspike.image_steps import PLACES
 
 _IMAGES, _FRAMES, _BYTES = range(3)  # of batch.c
 _WRONG_INPUT, _NOT_FINITE = 1, 2  # of batch.c

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from bitspike.ops.native.library import COUNT, POINTER, declare
+from bitspike.c_library import COUNT, POINTER, declare
 
 
 def _fields(kind: type, names: str) -> list[tuple[str, type]]:

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from bitspike.deploy.model import Floats, LayerModel, NetworkModel, PoolModel
-from bitspike.nn.glances import PLACES
+from bitspike.image_steps import PLACES
 
 Doubles = NDArray[np.float64]
 

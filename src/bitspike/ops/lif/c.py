@@ -15,7 +15,7 @@ from bitspike.ops.lif.scan import Scan
 from bitspike.ops.lif.state import LIFOutput, LIFState
 from bitspike.ops.lif.surrogate import CODES, Surrogate
 from bitspike.ops.native import library
-from bitspike.ops.native.library import NUMBER, POINTER, address, declare, kernels
+from bitspike.ops.native.library import NUMBER, POINTER, address, declare, expect, kernels
 from bitspike.ops.saved import saved_tensors
 
 _ALONE = 1 << 15  # neuron-steps below which waking a second thread costs more than it saves
@@ -42,6 +42,7 @@ class CGradients(ctypes.Structure):
 
 declare("lif_forward", ctypes.POINTER(CScan), NUMBER, POINTER, POINTER, POINTER, result=None)
 declare("lif_backward", ctypes.POINTER(CScan), NUMBER, ctypes.POINTER(CGradients))
+expect("bitspike_surrogates", len(CODES))
 
 
 def refusal(scan: Scan) -> str | None:

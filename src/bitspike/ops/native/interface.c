@@ -1,10 +1,10 @@
-/* What native/library.py asks before it uses this library: was it built from sources that fit the Python code? */
+/* What c_library.py asks before it uses this library: was it built from sources that fit the Python code? */
 #include "lif/scan.h"
 
-/* Raise this number here and in native/library.py when a structure or a signature of any kernel changes. */
+/* Raise this number here and in c_library.py when a structure or a signature of any kernel changes. */
 EXPORT int bitspike_interface(void)
 {
-    return 5;
+    return 6;
 }
 
 /* How many surrogates the kernels know: a library that was built before one was added must not take its place. */

@@ -1,54 +1,28 @@
-"""The one C extension: it is loaded here, and each op's `c.py` declares the functions of its own C file."""
+"""The one C extension, as ops use it: the loader of c_library.py, and what is asked of tensors."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
 import os
-from functools import cache
 
 import torch
 from torch import Tensor
 
+from bitspike.c_library import COUNT, NUMBER, POINTER, declare, expect, kernels, library
 from bitspike.ops.available import transformed
 from bitspike.ops.checks import is_ordinary
-from bitspike.ops.lif.surrogate import CODES
 
-POINTER, COUNT, NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int  # C's `void *`, `int64_t` and `int`
-_INTERFACE = 5  # of native/interface.c
-_signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {}  # by name: the result's type, the arguments' types
-
-
-def declare(name: str, *arguments: type, result: type | None = NUMBER) -> None:
-    """Register the signature of a C function, for when the library is loaded."""
-    _signatures[name] = result, arguments
-    library.cache_clear()
-
-
-@cache
-def library() -> ctypes.CDLL | None:
-    """Return the compiled kernels; None if they were not built, do not load, or were built from other sources."""
-    spec = importlib.util.find_spec("bitspike.ops.native._native")
-    if spec is None or spec.origin is None:
-        return None
-    try:
-        loaded = ctypes.CDLL(spec.origin)
-        if loaded.bitspike_interface() != _INTERFACE or loaded.bitspike_surrogates() != len(CODES):
-            return None
-        for name, (result, arguments) in _signatures.items():
-            function = getattr(loaded, name)
-            function.restype, function.argtypes = result, arguments
-    except (OSError, AttributeError):
-        return None
-    return loaded
-
-
-def kernels() -> ctypes.CDLL:
-    """Return the compiled kernels; only for callers that have checked `usable` or `library` before."""
-    loaded = library()
-    if loaded is None:
-        raise RuntimeError("bitspike.ops.native: the compiled kernels are missing; ask usable() first")
-    return loaded
+__all__ = [
+    "COUNT",
+    "NUMBER",
+    "POINTER",
+    "address",
+    "declare",
+    "expect",
+    "kernels",
+    "library",
+    "succeed",
+    "usable",
+]
 
 
 def usable(x: Tensor, backend: str = "auto") -> bool:
