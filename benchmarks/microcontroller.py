@@ -26,6 +26,7 @@ from bitspike.deploy.c_export import write_c
 from bitspike.deploy.c_source.plain_vector import plain_vector
 from bitspike.deploy.describe import describe
 from bitspike.deploy.model import InputModel
+from bitspike.deploy.packing.vector import VectorKind
 from bitspike.nn import SpikingNetwork
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -101,7 +102,9 @@ CASES = {
 def export(case: Case, folder: Path) -> None:
     """Write a network as C, with a test vector of a whole sample."""
     model = describe(case.net(), input=case.input)
-    vector = plain_vector(model, density=case.density, steps=model.steps // model.glances)
+    steps = case.input.steps or model.steps // model.glances
+    kind: VectorKind = "pixels" if case.input.kind == "image" else "spikes"
+    vector = plain_vector(model, density=case.density, steps=steps, kind=kind)
     write_c(model, folder, vector, most_events=case.most)
 
 

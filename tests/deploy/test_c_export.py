@@ -214,3 +214,20 @@ def test_cortex_m_in_qemu(seed, tmp_path):
     ran = make(folder, "qemu", "CFLAGS=-Os -Wall -Wextra -Werror -pedantic")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("check: ok: ") == 2
+
+
+def test_the_header_says_how_events_become_steps(tmp_path):
+    _, model = small_model(input=InputModel("events", bin_us=2500, steps=31, downsample=4, clip=3))
+    header = (write_c(model, tmp_path) / "model.h").read_text()
+    for line in ("MODEL_STEPS 31u", "MODEL_BIN_US 2500u", "MODEL_DOWNSAMPLE 4u", "MODEL_CLIP 3u"):
+        assert f"#define {line} " in header
+    unknown = (write_c(replace(model, input=InputModel()), tmp_path) / "model.h").read_text()
+    assert "#define MODEL_STEPS 0u " in unknown
+    assert "#define MODEL_BIN_US 0u " in unknown
+
+
+def test_the_header_says_for_how_many_steps_an_image_is_shown(tmp_path):
+    net = bitspike.build("2Conv3-32Dense10", (1, 6, 6), steps=45, glances=9).eval()
+    header = (exported(tmp_path, net) / "model.h").read_text()
+    assert "#define MODEL_STEPS 45u " in header
+    assert "#define MODEL_IMAGE 1 " in header

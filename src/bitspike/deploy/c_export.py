@@ -89,7 +89,10 @@ class _Export:
             layers=len(self.layers),
             inputs=math.prod(self.model.input_shape),
             classes=self.model.classes,
-            steps=self.model.steps,
+            steps=self.model.steps if self.image else self.model.input.steps or 0,
+            bin_us=self.model.input.bin_us or 0,
+            downsample=self.model.input.downsample,
+            clip=self.model.input.clip or 0,
             glances=self.model.glances,
             image=int(self.image),
             events=int(self.form == COUNTS),
@@ -142,12 +145,18 @@ _HEADER = (
 #define MODEL_LAYERS {layers}u
 #define MODEL_INPUTS {inputs}u
 #define MODEL_CLASSES {classes}u
-#define MODEL_STEPS {steps}u /* an image is shown for so many steps, shared out to the glances */
+#define MODEL_STEPS {steps}u /* of an image, shared out to the glances; of a sequence those of training, 0: not known */
 #define MODEL_GLANCES {glances}u
 
 #define MODEL_IMAGE {image}  /* 1: an image is shown (bs_show), 0: a sequence */
 #define MODEL_EVENTS {events} /* 1: a sequence of event counts (bs_event), 0: of real numbers (bs_step) */
 #define MODEL_PLANES {planes} /* of event counts: 2^planes - 1 is the largest */
+
+/* How events became steps in training. An event at x, y of polarity p is the input (p * R + y / D) * C + x / D, with
+ * D = MODEL_DOWNSAMPLE, R = model.in_rows, C = model.in_columns; an event of channel x is the input x / D. */
+#define MODEL_BIN_US {bin_us}u     /* microseconds of a step; 0: not known */
+#define MODEL_DOWNSAMPLE {downsample}u /* pixels of the sensor that share an input, in each direction */
+#define MODEL_CLIP {clip}u       /* no input had more events in a step; 0: no such bound */
 
 /* The memory of the network in words of 64 bits, as in `static uint64_t state[MODEL_STATE_WORDS];`. */
 #if defined(__x86_64__) && !defined(BS_PORTABLE)
