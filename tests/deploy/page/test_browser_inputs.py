@@ -234,7 +234,21 @@ def test_axes_and_maps_say_what_they_are(tab, pages):
     opened(tab, pages, "camera")
     assert text(tab, "#polarity-text") == "left: OFF events (p = 0), right: ON events (p = 1)"
     assert "means nothing" in text(tab, "#sequence-input")
+    assert text(tab, "#verdict").endswith("a pattern has no right answer")
     assert text(tab, "#more-facts") == "time unitsseed1"
+
+
+def test_a_browser_without_scripts_says_so_and_shows_nothing_else(tab, pages):
+    tab.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        tab.send("Page.navigate", url=(pages[0] / "images.html").absolute().as_uri())
+        tab.wait("document.readyState === 'complete' && document.body.innerText.includes('JavaScript')")
+        shown = tab.value("document.body.innerText")
+        assert "switched off here" in shown
+        assert "Play" not in shown
+        assert "checking" not in shown
+    finally:
+        tab.send("Emulation.setScriptExecutionDisabled", value=False)
 
 
 @pytest.mark.parametrize("name", ["images", "sounds"])

@@ -253,11 +253,12 @@ def test_the_unit_is_found_from_the_times(unit, scale):
 
 
 def test_a_unit_that_does_not_fit_is_doubted():
-    seconds = "\n".join(f"{0.001 * k},0" for k in range(20))
+    seconds = "t,channel\n" + "\n".join(f"{0.001 * k},0" for k in range(20))
     assert read(seconds, [1], "s", steps=20)["doubts"] == ""
     assert read(seconds, [1], "ms", steps=20)["doubts"] == "All events fall into one step of 20: are the times in ms?"
     late = "\n".join(f"{1000 * k},0" for k in range(20))
-    assert read(late, [1], "ms", steps=20)["doubts"] == "Nearly all events are left out: are the times in ms?"
+    said = "Nearly all events are left out: are the times in ms? are the columns t,channel?"
+    assert read(late, [1], "ms", steps=20)["doubts"] == said
 
 
 def test_time_may_begin_with_the_first_event():

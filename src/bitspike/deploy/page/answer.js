@@ -4,6 +4,7 @@
 class AnswerView {
   constructor(network) {
     this.network = network;
+    this.note = ""; // what is said after the answer
     this.membrane = network.readout === "membrane";
     byId("bars").classList.toggle("many", network.classes.length > 12);
     this.rows = network.classes.map((name) => {
@@ -79,7 +80,7 @@ class AnswerView {
     if (t === 0) return ["…", "nothing shown yet"];
     if (leader < 0) return ["…", `no answer ${when}: ${!this.membrane && scores[0] === 0 ? "no output spike" : "all classes are alike"}`];
     const ties = scores.filter((score) => score === scores[leader]).length;
-    return [this.network.classes[leader], `${ties > 1 ? `tied with ${ties - 1} more, ` : ""}${when}`];
+    return [this.network.classes[leader], `${ties > 1 ? `tied with ${ties - 1} more, ` : ""}${when}${this.note}`];
   }
 }
 

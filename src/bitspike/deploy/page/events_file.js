@@ -33,12 +33,12 @@ function columnsOf(names, camera) {
 function parseEvents(text, camera) {
   const lines = text.split(/\r?\n/).map((line, i) => ({ line: line.trim(), number: i + 1 }));
   const rows = lines.filter(({ line }) => line && !line.startsWith("#")).map((row) => ({ ...row, cells: cellsOf(row.line) }));
-  let named = { columns: camera ? ["t", "x", "y", "p"] : ["t", "channel"], unit: null };
+  let named = { columns: camera ? ["t", "x", "y", "p"] : ["t", "channel"], unit: null, supposed: true };
   if (rows.length && !rows[0].cells.some(isNumber)) named = columnsOf(rows.shift().cells, camera);
   const needed = camera ? ["t", "x", "y"] : ["t", "channel"], missing = needed.filter((name) => !named.columns.includes(name));
   if (missing.length) throw new Error(`the first line must name ${needed.join(", ")}, but has no ${missing.join(", ")}`);
   const places = Object.fromEntries([...needed, "p"].map((name) => [name, named.columns.indexOf(name)]));
-  return { events: rows.map((row) => eventOf(row, places, needed)), unit: named.unit };
+  return { events: rows.map((row) => eventOf(row, places, needed)), ...named };
 }
 
 function eventOf({ cells, line, number }, places, needed) {
@@ -60,15 +60,17 @@ function likelyUnit(events, network) {
 
 /* Events of a text file in bins. `unit` is us, ms or s, null to find it; the name of the column comes first. */
 function readEvents(text, network, unit) {
-  const { events, unit: named } = parseEvents(text, network.inputShape.length === 3);
-  if (!network.input.binUs) return { ...binEvents(events, network, 1), unit: null, named: false };
+  const { events, unit: named, columns, supposed } = parseEvents(text, network.inputShape.length === 3);
+  const about = { named: named !== null, supposed: supposed ? columns.join(",") : "" };
+  if (!network.input.binUs) return { ...binEvents(events, network, 1), ...about, unit: null };
   const taken = named ?? unit ?? likelyUnit(events, network);
-  return { ...binEvents(events, network, UNITS[taken]), unit: taken, named: named !== null };
+  return { ...binEvents(events, network, UNITS[taken]), ...about, unit: taken };
 }
 
 /* What looks wrong about events in bins; an empty text if nothing does. */
-function doubtsOf({ counted, lost, used, unit }, network) {
-  const steps = stepsOf(network), cure = unit ? `: are the times in ${UNIT_NAMES[unit]}?` : "";
+function doubtsOf({ counted, lost, used, unit, supposed }, network) {
+  const questions = [unit && `are the times in ${UNIT_NAMES[unit]}?`, supposed && `are the columns ${supposed}?`].filter(Boolean);
+  const steps = stepsOf(network), cure = questions.length ? `: ${questions.join(" ")}` : "";
   if (lost > 9 * counted) return `Nearly all events are left out${cure}`;
   if (counted > 9 && used <= 2 && steps > 9) return `All events fall into ${used === 1 ? "one step" : "two steps"} of ${steps}${cure}`;
   return "";

@@ -39,6 +39,7 @@ function showFacts(network) {
   byId("details").hidden = !DETAILS.some((name) => Object.hasOwn(network.metadata, name));
   const bytes = new Blob([document.documentElement.outerHTML]).size;
   for (const [name, text] of factsOf(network, bytes)) {
+    if (text === document.title && name !== "network") continue; // it heads the page
     const term = document.createElement("dt"), row = document.createElement("dd");
     term.textContent = name.replaceAll("_", " ");
     const holder = /command|notation|^network$/.test(name) ? row.appendChild(document.createElement("code")) : row;

@@ -113,6 +113,7 @@ function start() {
     if (!latest) return;
     result = { ...latest, rest };
     answer.whyEmpty = empty ? given.whyEmpty : "";
+    answer.note = given.note ?? "";
     answer.show(result);
     for (const layer of layers) layer.show(result);
     playback.steps = result.steps;

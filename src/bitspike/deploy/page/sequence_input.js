@@ -39,14 +39,14 @@ class SequenceInput {
     byId("polarity-text").hidden = !camera || network.inputShape[0] !== 2;
   }
 
-  /* Take a new input. `whyEmpty` is what the answer says if it has no events. */
-  set(values, text, { live = false, error = false, whyEmpty = "no events yet" } = {}) {
+  /* Take a new input. `whyEmpty` is what the answer says if it has no events, `note` what it adds if it has. */
+  set(values, text, { live = false, error = false, whyEmpty = "no events yet", note = "" } = {}) {
     this.changes++;
     this.file = null;
     this.values = values;
     tell(byId("events-text"), text, error);
     this.draw(this.shown ?? 0);
-    this.changed({ values, steps: this.steps, sequence: true, whyEmpty }, live);
+    this.changed({ values, steps: this.steps, sequence: true, whyEmpty, note }, live);
   }
 
   clear() {
@@ -158,7 +158,7 @@ class SequenceInput {
       button.textContent = name;
       button.onclick = () => {
         this.values = make(this.steps, this.camera ? this.network.inputShape : this.channels);
-        this.set(this.values, this._count());
+        this.set(this.values, this._count(), { note: "; a pattern has no right answer" });
       };
       byId("patterns").append(button);
     }
