@@ -232,7 +232,7 @@ def test_axes_and_maps_say_what_they_are(tab, pages):
     assert text(tab, "#first-channel") == "↑ channel 0, high pitch"
     assert text(tab, "#last-channel") == "↓ channel 19, low pitch"
     opened(tab, pages, "camera")
-    assert text(tab, "#polarity-text") == "left: OFF events (p = 0), right: ON events (p = 1)"
+    assert text(tab, "#polarity-text") == "left: p = 0, mostly OFF; right: p = 1, mostly ON"
     assert "means nothing" in text(tab, "#sequence-input")
     assert text(tab, "#verdict").endswith("a pattern has no right answer")
     assert text(tab, "#more-facts") == "time unitsseed1"

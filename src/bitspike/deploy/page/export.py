@@ -24,6 +24,8 @@ PARTS = (
     "image_input.js",
     "patterns.js",
     "events_file.js",
+    "saccades.js",
+    "digit_pad.js",
     "sequence_input.js",
     "maps.js",
     "rasters.js",

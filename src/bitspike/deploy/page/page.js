@@ -124,7 +124,7 @@ function start() {
     document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1;
   };
   input = sequence ? new SequenceInput(network, changed) : new ImageInput(network, changed);
-  byId(sequence ? "patterns" : "samples").children[3].click();
+  byId(input.digit ? "digits" : sequence ? "patterns" : "samples").children[3].click();
 
   runner.check().then(({ equal, steps }) => {
     byId("check").textContent = equal === steps

@@ -22,6 +22,9 @@ class SequenceInput {
     else [this.canvas.width, this.canvas.height] = [this.steps, this.channels];
     this._listen();
     this._makePatterns();
+    if (!isOfSaccades(network)) return;
+    byId("sequence-hint").textContent = "Draw a digit, open or drop a CSV of events (t,x,y,p), or take a pattern.";
+    this.digit = new DigitPad((pixels) => this.set(saccades(pixels, network), "", { drawn: true }));
   }
 
   /* Say what a file holds, and what the axes are. */
@@ -40,11 +43,12 @@ class SequenceInput {
   }
 
   /* Take a new input. `whyEmpty` is what the answer says if it has no events, `note` what it adds if it has. */
-  set(values, text, { live = false, error = false, whyEmpty = "no events yet", note = "" } = {}) {
+  set(values, text, { live = false, error = false, whyEmpty = "no events yet", note = "", drawn = false } = {}) {
     this.changes++;
     this.file = null;
     this.values = values;
-    tell(byId("events-text"), text, error);
+    if (!drawn) this.digit?.clear();
+    tell(byId("events-text"), text || this._count(), error);
     this.draw(this.shown ?? 0);
     this.changed({ values, steps: this.steps, sequence: true, whyEmpty, note }, live);
   }
@@ -59,7 +63,8 @@ class SequenceInput {
     if (!this.camera) return drawRaster(this.canvas, this.values, this.steps, this.channels, t);
     this.map.drawSpikes(this.values, t, 0);
     const [first, second] = this.map.across > 1 ? ["left", "right"] : ["above", "below"];
-    byId("polarity-text").textContent = `${first}: OFF events (p = 0), ${second}: ON events (p = 1)`;
+    const [off, on] = this.digit ? ["it grows lighter", "it grows darker"] : ["mostly OFF", "mostly ON"];
+    byId("polarity-text").textContent = `${first}: p = 0, ${off}; ${second}: p = 1, ${on}`;
   }
 
   _listen() {
