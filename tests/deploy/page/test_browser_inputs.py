@@ -29,6 +29,9 @@ def pages(tmp_path_factory):
         "camera": describe(camera, input=events, metadata={"time_unit": "s", "seed": "1"}),
         "images": describe(images, input=InputModel("image")),
         "sounds": describe(sounds, input=events, metadata={"data": "SHD"}),
+        "wide": describe(
+            bitspike.build("4Conv3-672Dense2", (1, 16, 14)), input=InputModel("image"), class_names=["cat", "dog"]
+        ),
     }
     for name, model in models.items():
         write_page(model, folder / f"{name}.html")
@@ -110,6 +113,30 @@ def test_a_file_that_loads_slowly_does_not_replace_a_newer_choice(tab, pages):
     tab.value("new Promise((resolve) => setTimeout(resolve, 80))")
     assert np.array_equal(seen(tab), sample)
     assert text(tab, "#image-text") == ""
+
+
+def test_events_that_load_slowly_do_not_replace_a_pattern(tab, pages):
+    opened(tab, pages, "sounds")
+    tab.value("File.prototype.text = () => new Promise((resolve) => (window.finish = () => resolve('1,2')))")
+    drop(tab, "#events", {"slow.csv": ""})
+    after(tab, lambda: click(tab, "#patterns button"))
+    shown = text(tab, "#events-text")
+    tab.value("window.finish()")
+    tab.value("new Promise((resolve) => setTimeout(resolve, 80))")
+    assert text(tab, "#events-text") == shown
+
+
+def test_samples_of_images_that_are_not_square_keep_their_proportions(tab, pages):
+    opened(tab, pages, "wide")
+    after(tab, lambda: click(tab, "#samples button"))  # a ring
+    tall, wide = tab.value(
+        "((pad) => { const { width, height } = pad, { data } = pad.getContext('2d').getImageData(0, 0, width, height);"
+        " const lit = [...Array(width * height).keys()].filter((i) => data[4 * i] > 100);"
+        " const range = (values) => new Set(values).size;"
+        " return [range(lit.map((i) => Math.floor(i / width))), range(lit.map((i) => i % width))];"
+        " })(document.getElementById('pad'))"
+    )
+    assert wide == pytest.approx(tall, abs=2)
 
 
 def test_the_same_file_can_be_opened_again(tab, pages, tmp_path):
