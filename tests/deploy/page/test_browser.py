@@ -1,8 +1,5 @@
 """The page in a real browser: it checks itself, answers to mouse, touch, keys and files, and fits its window."""
 
-import struct
-import zlib
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +10,7 @@ from bitspike.deploy.model import InputModel
 from bitspike.deploy.page import write_page
 from bitspike.deploy.runtime import plain_engine
 from helpers import chromium
+from helpers.page import after, middle, opened, png, seen, text
 
 pytestmark = pytest.mark.skipif(chromium.PROGRAM is None, reason=chromium.WHY_NOT)
 
@@ -49,35 +47,6 @@ def tab():
         yield tab
 
 
-def opened(tab, pages, name, width=1000):
-    tab.size(width, 900)
-    tab.events.clear()
-    tab.open(pages[0] / f"{name}.html")
-    tab.wait("document.getElementById('check').className !== ''")
-    tab.wait("document.body.dataset.runs >= 1")
-    return pages[1][name]
-
-
-def after(tab, action):
-    """Do something and wait until the network has run on what it changed."""
-    runs = tab.value("Number(document.body.dataset.runs)")
-    action()
-    tab.wait(f"Number(document.body.dataset.runs) > {runs}")
-    tab.value("new Promise((resolve) => setTimeout(resolve, 60))")  # the run of the last of many changes
-
-
-def text(tab, selector):
-    return tab.value(f"document.querySelector({selector!r}).textContent")
-
-
-def middle(tab, selector):
-    box = tab.value(
-        f"(({{left, top, width, height}}) => [left, top, width, height])"
-        f"(document.querySelector({selector!r}).getBoundingClientRect())"
-    )
-    return lambda x, y: (box[0] + x * box[2], box[1] + y * box[3])
-
-
 def bars(tab):
     return tab.value("[...document.querySelectorAll('#bars .value')].map((cell) => cell.textContent)")
 
@@ -86,33 +55,6 @@ def answer_of(model, pixels: np.ndarray) -> list[str]:
     """The spikes of each class that the definition gives for an image of bytes."""
     x = (pixels.astype(np.float32) / np.float32(255)).reshape(1, *model.input_shape)
     return [str(int(n)) for n in plain_engine.run(model, x, model.steps)[-1].spikes.sum((0, 1)).ravel()]
-
-
-def go(tab, step: int) -> None:
-    """Show a step."""
-    time = "document.getElementById('time')"
-    tab.value(f"{time}.value = {step}; {time}.dispatchEvent(new Event('input'))")
-
-
-def seen(tab) -> np.ndarray:
-    """The pixels that the page says the network sees, in the place of the first glance."""
-    go(tab, 1)
-    image = "document.getElementById('seen').getContext('2d').getImageData(0, 0, 28, 28)"
-    pixels = np.array(tab.value(f"[...{image}.data].filter((_, i) => i % 4 === 0)"), np.uint8)
-    go(tab, STEPS)
-    return pixels
-
-
-def png(pixels: np.ndarray) -> bytes:
-    """A grey PNG."""
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows, columns = pixels.shape
-    lines = b"".join(b"\0" + row.tobytes() for row in pixels.astype(np.uint8))
-    header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize(("name", "steps"), [("images", 10), ("camera", 8), ("sounds", None)])
@@ -192,7 +134,7 @@ def test_a_file_that_is_no_image_is_said(tab, pages, tmp_path):
     opened(tab, pages, "images")
     (tmp_path / "no.png").write_text("hello")
     tab.give_file("#image-file", tmp_path / "no.png")
-    tab.wait("document.getElementById('image-hint').textContent.includes('no.png is no image')")
+    tab.wait("document.getElementById('image-text').textContent.includes('no.png is no image')")
 
 
 def test_steps_go_forward_and_back_and_play(tab, pages):
@@ -223,7 +165,7 @@ def test_events_are_read_painted_and_answered(tab, pages, tmp_path):
     last = [part.reshape(12, 1, 4) for part in outputs[-1]]
     scores = plain_engine.scores(model, *last).ravel()
     assert [float(value.replace("\N{MINUS SIGN}", "-")) for value in bars(tab)] == pytest.approx(scores, abs=0.0051)
-    assert text(tab, "#events-text") == "events.csv: 60 events"
+    assert text(tab, "#events-text") == "events.csv: 60 events, times in ms (found from the times)"
     assert text(tab, "#verdict").startswith(model.class_names[int(scores.argmax())])
     at = middle(tab, "#events")
     after(tab, lambda: tab.value("document.getElementById('events-clear').click()"))

@@ -72,14 +72,118 @@ def test_an_empty_pad_gives_zeros():
     assert not framed(np.zeros((1, 50, 50)), "mass").any()
 
 
-def read(text: str, shape, unit=1.0, **rule) -> dict:
+def test_the_whole_of_a_dim_picture_is_kept():
+    pixels = np.random.default_rng(3).integers(0, 26, (1, 28, 28)) / 255
+    assert np.array_equal(np.rint(framed(pixels, "whole") * 255), np.rint(pixels * 255))
+
+
+def strokes(picture: np.ndarray) -> np.ndarray:
+    """The page's strokes of a plane `[height, width]`, ink light."""
+    function = """({ plane, width, height }) =>
+      Array.from(strokesOnly(Float64Array.from(plane), width, { left: 0, top: 0, width, height }))"""
+    job = {"plane": picture.ravel().tolist(), "width": picture.shape[1], "height": picture.shape[0]}
+    return np.array(node.call(node.source("frame.js", "ground.js"), function, job)).reshape(picture.shape)
+
+
+def ink(size=140) -> np.ndarray:
+    """A seven: 0 or 1."""
+    y, x = np.mgrid[0:size, 0:size] / size
+    return (
+        (abs(y - 0.25) < 0.04) & (abs(x - 0.5) < 0.25)
+        | (abs(x - 0.75 + 0.5 * (y - 0.25)) < 0.05) & (y > 0.25) & (y < 0.8)
+    ) * 1.0
+
+
+@pytest.mark.parametrize("ground", [0, 0.11, 0.2, 0.5])
+def test_strokes_do_not_depend_on_their_ground(ground):
+    assert strokes(ground + (0.9 - ground) * ink()) == pytest.approx(ink(), abs=1e-9)
+
+
+def test_a_soft_shade_and_the_grain_of_paper_are_no_ink():
+    y, x = np.mgrid[0:140, 0:140] / 140
+    grain = np.random.default_rng(4).normal(0, 0.02, (140, 140))
+    found = strokes(np.clip(0.2 + 0.25 * x + 0.1 * y + grain + 0.5 * ink(), 0, 1))
+    assert found[ink() == 0].max() < 0.1
+    assert found[ink() == 1].min() > 0.4
+
+
+def test_paper_without_ink_stays_empty():
+    grain = np.random.default_rng(5).normal(0.5, 0.02, (140, 140))
+    assert not strokes(grain).any()
+    assert not strokes(np.full((140, 140), 0.5)).any()
+
+
+def test_pictures_of_things_keep_their_greys_above_the_ground():
+    function = "({ plane, level }) => Array.from(lifted(Float64Array.from(plane), level))"
+    found = node.call(node.source("ground.js"), function, {"plane": [0.1, 0.2, 0.6, 1], "level": 0.2})
+    assert found == pytest.approx([0, 0, 0.5, 1])
+
+
+@pytest.mark.parametrize(
+    ("network", "first"),
+    [
+        ({"classes": [str(k) for k in range(10)], "inputShape": [1, 28, 28]}, "0"),
+        ({"classes": [str(k) for k in range(10)], "inputShape": [3, 32, 32]}, "ring"),
+        (
+            {"classes": [str(k) for k in range(10)], "inputShape": [784], "metadata": {"data": "FashionMNIST"}},
+            "t-shirt",
+        ),
+        ({"classes": ["cat", "dog"], "inputShape": [1, 20, 30]}, "ring"),
+    ],
+)
+def test_samples_are_of_what_the_network_knows(network, first):
+    names = node.call(
+        node.source("glyphs.js"), "(job) => samplesFor(job).map(([name]) => name)", {"metadata": {}} | network
+    )
+    assert names[0] == first
+    assert len(names) > 3  # the page begins with the fourth
+
+
+def test_a_rising_sweep_goes_to_channel_0():
+    function = """() => Object.fromEntries(["rising sweep", "falling sweep"].map((name) => {
+      const values = LINE_PATTERNS[name](40, 100);
+      return [name, Array.from({ length: 40 }, (_, t) => values.slice(100 * t, 100 * (t + 1)).indexOf(1))];
+    }))"""
+    found = node.call(node.source("layer.js", "run.js", "patterns.js"), function, None)
+    for name, sign in (("rising sweep", -1), ("falling sweep", 1)):
+        active = [channel for channel in found[name] if channel >= 0]
+        assert sign * (active[-1] - active[0]) > 50
+
+
+def test_classes_that_are_all_alike_are_no_answer():
+    leaders = "(job) => job.map(leaderOf)"
+    assert node.call(node.source("answer.js"), leaders, [[0, 0], [2, 2, 2], [1, 3, 3], [-1, -2]]) == [-1, -1, 1, 0]
+
+
+def facts(metadata: dict) -> tuple[str, list]:
+    function = "(network) => [summaryOf(network), factsOf(network, 1000)]"
+    code = node.source("layer.js", "events_file.js", "facts.js") + "\nconst formatted = (n) => n.toLocaleString('en');"
+    network = {"notation": "6-5-3", "weights": 45, "steps": 7, "glances": 1, "input": {}, "metadata": metadata}
+    return tuple(node.call(code, function, network))
+
+
+def test_the_facts_of_the_page_are_its_own():
+    _, rows = facts({"weights": "many", "network": "mine", "accuracy": "0.5"})
+    rows = dict(rows)
+    assert rows["network"] == "6-5-3"
+    assert rows["weights"] == "45, one bit each: 6 bytes"
+    assert rows["weights (metadata)"] == "many"
+    assert rows["accuracy"] == "50.00 %"
+
+
+def test_an_accuracy_says_of_how_many_samples():
+    metadata = {"accuracy": "1", "data": "N-MNIST", "test_samples": "100"}
+    assert facts(metadata)[0].endswith("100.0 % right on N-MNIST (of 100 test samples)")
+
+
+def read(text: str, shape, unit: str | None = "us", **rule) -> dict:
     """The page's bins of a CSV; an error as its message."""
     defaults = {"binUs": 1000, "steps": 5, "downsample": 1, "polarity": True, "clip": None}
     rule = defaults | {"durationUs": None, "sensor": None, "origin": "zero"} | rule
     function = """({ text, network, unit }) => {
       try {
-        const { values, counted, lost } = readEvents(text, network, unit);
-        return { values: Array.from(values), counted, lost };
+        const found = readEvents(text, network, unit), { values, counted, lost } = found;
+        return { values: Array.from(values), counted, lost, unit: found.unit, doubts: doubtsOf(found, network) };
       } catch (error) { return { error: error.message }; } }"""
     job = {"text": text, "network": {"inputShape": shape, "input": rule, "steps": 100}, "unit": unit}
     return node.call(node.source("layer.js", "events_file.js"), function, job)
@@ -114,26 +218,67 @@ def test_events_fall_into_the_bins_of_the_library(camera, rule):
 @pytest.mark.parametrize(
     ("text", "unit", "values"),
     [
-        ("t,channel\n0,0\n1,2", 1000.0, [1, 0, 0, 0, 0, 1]),  # milliseconds
-        ("0 0\n0.001 2\n", 1e6, [1, 0, 0, 0, 0, 1]),  # seconds, no names, spaces
-        ("# from a cochlea\r\nchannel;t\r\n2;1.001\r\n", 1000.0, [0, 0, 0, 0, 0, 1]),  # names in any order
+        ("t,channel\n0,0\n1,2", "ms", [1, 0, 0, 0, 0, 1]),
+        ("0 0\n0.001 2\n", "s", [1, 0, 0, 0, 0, 1]),  # no names, spaces
+        ("# from a cochlea\r\nchannel;t\r\n2;1.001\r\n", "ms", [0, 0, 0, 0, 0, 1]),  # names in any order
+        ('"t","channel"\n"0","0"\n1,2', "ms", [1, 0, 0, 0, 0, 1]),  # quotes
+        ("time,unit\n0,0\n1,2", "ms", [1, 0, 0, 0, 0, 1]),
+        ("recording,t_ms,channel,gesture\n0,0,0,tap\n0,1,2,tap", "s", [1, 0, 0, 0, 0, 1]),  # the name says the unit
+        ("timestamp (us),x\n0,0\n1000,2", "s", [1, 0, 0, 0, 0, 1]),
     ],
 )
 def test_ways_to_write_events(text, unit, values):
-    assert read(text, [3], unit, steps=2) == {"values": values, "counted": values.count(1), "lost": 0}
+    found = read(text, [3], unit, steps=2)
+    assert (found["values"], found["counted"], found["lost"]) == (values, values.count(1), 0)
+
+
+@pytest.mark.parametrize("name", ["p", "pol", "Polarity"])
+@pytest.mark.parametrize(
+    ("off", "on"), [("0", "1"), ("-1", "1"), ("-1.0", "1.0"), ("False", "True"), ("false", "true")]
+)
+def test_ways_to_write_polarity(name, off, on):
+    found = read(f"t,x,y,{name}\n0,0,0,{off}\n0,1,0,{on}\n", [2, 1, 2], steps=1)
+    assert found["values"] == [1, 0, 0, 1]
+
+
+def test_a_first_line_with_true_is_an_event():
+    assert read("0,0,0,True\n", [2, 1, 1], steps=1)["values"] == [0, 1]
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("us", 1), ("ms", 1e-3), ("s", 1e-6)])
+def test_the_unit_is_found_from_the_times(unit, scale):
+    times = np.arange(0, 20_000, 700) * scale
+    text = "\n".join(f"{t:.7f},0" for t in times)
+    assert read(text, [1], None, steps=20)["unit"] == unit
+
+
+def test_a_unit_that_does_not_fit_is_doubted():
+    seconds = "t,channel\n" + "\n".join(f"{0.001 * k},0" for k in range(20))
+    assert read(seconds, [1], "s", steps=20)["doubts"] == ""
+    assert read(seconds, [1], "ms", steps=20)["doubts"] == "All events fall into one step of 20: are the times in ms?"
+    late = "\n".join(f"{1000 * k},0" for k in range(20))
+    said = "Nearly all events are left out: are the times in ms? are the columns t,channel?"
+    assert read(late, [1], "ms", steps=20)["doubts"] == said
 
 
 def test_time_may_begin_with_the_first_event():
     assert read("5000,1\n6000,0", [2], steps=2, origin="first")["values"] == [0, 1, 1, 0]
-    assert read("5000,1\n6000,0", [2], steps=2) == {"values": [0] * 4, "counted": 0, "lost": 2}
+    found = read("5000,1\n6000,0", [2], steps=2)
+    assert (found["values"], found["counted"], found["lost"]) == ([0] * 4, 0, 2)
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         ("t,loudness\n1,2", "the first line must name t, channel, but has no channel"),
-        ("1,2\n3,many\n", "line 2 of the events must be t,channel, but is “3,many”"),
+        ("1,2\n3,many\n", "line 2 must have numbers for t, channel, but is “3,many”"),
+        ("# a\nt,channel\n\n1,2\n3,\n", "line 5 must have numbers for t, channel, but is “3,”"),  # an empty cell
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(text, error):
     assert read(text, [3])["error"] == error
+
+
+def test_a_polarity_that_is_none_is_named():
+    error = "line 2: p must be 0 or 1 (or -1, True, False), but is “2”"
+    assert read("t,x,y,p\n0,0,0,2", [2, 1, 1])["error"] == error

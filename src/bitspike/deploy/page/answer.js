@@ -4,6 +4,7 @@
 class AnswerView {
   constructor(network) {
     this.network = network;
+    this.note = ""; // what is said after the answer
     this.membrane = network.readout === "membrane";
     byId("bars").classList.toggle("many", network.classes.length > 12);
     this.rows = network.classes.map((name) => {
@@ -45,10 +46,10 @@ class AnswerView {
     });
   }
 
-  /* The class that leads after `t` steps, the first of equals; -1 while there is none. */
+  /* The class that leads after `t` steps, the first of equals; -1 without an input, and while all are alike. */
   leader(t) {
-    const scores = this.scoresAt(t), best = Math.max(...scores);
-    return t === 0 || (!this.membrane && best === 0) ? -1 : scores.indexOf(best);
+    const scores = this.scoresAt(t);
+    return this.whyEmpty || t === 0 ? -1 : leaderOf(scores);
   }
 
   draw(t, final) {
@@ -62,6 +63,7 @@ class AnswerView {
       row.classList.toggle("leads", k === leader);
     });
     byId("now").textContent = leader < 0 ? "" : this.network.classes[leader];
+    byId("bars").classList.toggle("empty", Boolean(this.whyEmpty));
     const said = this._words(t, leader, scores);
     if (final || t === 0) byId("verdict").setAttribute("aria-live", "polite");
     else byId("verdict").setAttribute("aria-live", "off"); // a word for every step would be too many
@@ -74,11 +76,17 @@ class AnswerView {
 
   _words(t, leader, scores) {
     const { steps } = this.result, when = t === steps ? `after all ${steps} steps` : `after ${t} of ${steps} steps`;
-    if (this.empty) return ["…", "no input yet"];
-    if (leader < 0) return ["…", t === 0 ? "nothing shown yet" : `no output spike ${when}`];
+    if (this.whyEmpty) return ["…", this.whyEmpty];
+    if (t === 0) return ["…", "nothing shown yet"];
+    if (leader < 0) return ["…", `no answer ${when}: ${!this.membrane && scores[0] === 0 ? "no output spike" : "all classes are alike"}`];
     const ties = scores.filter((score) => score === scores[leader]).length;
-    return [this.network.classes[leader], `${ties > 1 ? `tied with ${ties - 1} more, ` : ""}${when}`];
+    return [this.network.classes[leader], `${ties > 1 ? `tied with ${ties - 1} more, ` : ""}${when}${this.note}`];
   }
+}
+
+/* The class with the largest score, the first of equals; -1 if all are alike, as `bitspike predict` says no answer. */
+function leaderOf(scores) {
+  return scores.every((score) => score === scores[0]) ? -1 : scores.indexOf(Math.max(...scores));
 }
 
 /* Two decimals with a real minus sign; what rounds to 0 has none. */

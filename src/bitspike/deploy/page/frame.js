@@ -72,9 +72,9 @@ function centreOfMass(plane, rows, columns) {
  * scales it to the whole frame. "whole" takes the picture as it is.
  */
 function framed(planes, width, height, [channels, rows, columns], framing) {
-  const ink = inkBox(planes, width, height), box = framing === "whole" ? { left: 0, top: 0, width, height } : ink;
+  const box = framing === "whole" ? { left: 0, top: 0, width, height } : inkBox(planes, width, height);
   const out = new Float32Array(channels * rows * columns);
-  if (!ink) return out;
+  if (!box) return out;
   let [tall, wide] = [rows, columns];
   if (framing !== "whole") {
     const room = framing === "mass" ? 20 / 28 : 1;

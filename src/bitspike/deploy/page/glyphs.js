@@ -30,13 +30,30 @@ const CLOTHES = {
   boot: [["M13.5 3L24.5 2.5L25.5 23.5L19.5 24L18.5 22L9 24.5L1.5 24.5L1.5 20.5L8 17.5L13 12.5Z", 0.75]],
 };
 
+/* Shapes that claim nothing, for networks on anything else. */
+const SHAPES = {
+  ring: [["M14 5A9 9 0 1 0 14 23A9 9 0 1 0 14 5Z", 1, 2.5]],
+  square: [["M6 6L22 6L22 22L6 22Z", 1]],
+  triangle: [["M14 5L24 22L4 22Z", 1]],
+  cross: [["M6 6L22 22M22 6L6 22", 1, 2.5]],
+  stripes: [["M7 4L7 24M14 4L14 24M21 4L21 24", 1, 2.5]],
+};
+
+/* Whether a network is on clothes, as FashionMNIST's are. */
+function isOfClothes({ classes, metadata }) {
+  return /fashion|t-shirt|ankle boot/i.test([...classes, metadata.data, metadata.experiment].join(" "));
+}
+
+/* Whether a network is on digits: ten classes, named 0 to 9. */
+function isOfDigits(network) {
+  const { classes, inputShape } = network;
+  return classes.length === 10 && classes.every((name, k) => name === String(k)) && inputShape.at(-3) !== 3 && !isOfClothes(network);
+}
+
 /* The samples that fit a network: [name, a function that draws it on a context whose unit is a pixel of 28]. */
 function samplesFor(network) {
-  const about = [...network.classes, ...Object.values(network.metadata)].join(" ").toLowerCase();
-  if (!/fashion|t-shirt|ankle boot/.test(about)) {
-    return DIGITS.map((path, digit) => [String(digit), (context) => drawShapes(context, [[path, 1, 2.5]])]);
-  }
-  return Object.entries(CLOTHES).map(([name, shapes]) => [name, (context) => drawShapes(context, shapes)]);
+  if (isOfDigits(network)) return DIGITS.map((path, digit) => [String(digit), (context) => drawShapes(context, [[path, 1, 2.5]])]);
+  return Object.entries(isOfClothes(network) ? CLOTHES : SHAPES).map(([name, shapes]) => [name, (context) => drawShapes(context, shapes)]);
 }
 
 function drawShapes(context, shapes) {

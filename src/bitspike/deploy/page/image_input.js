@@ -1,5 +1,6 @@
 /*
- * The input of networks on images: a pad to draw on, a file, or a sample. The pad holds what was drawn, white on black.
+ * The input of networks on images: a pad to draw on, a file, or a sample. The pad holds what was drawn, white on black,
+ * or the picture of a file as it is.
  */
 
 /* The network's input as [channels, rows, columns]; flat images are square. */
@@ -24,31 +25,48 @@ class ImageInput {
     [this.seen.width, this.seen.height] = [columns, rows];
     byId("seen-text").textContent = `${columns} × ${rows} pixels`;
     byId("image-input").hidden = false;
+    this.changes = 0; // of what is on the pad: a file that was slow to load must not replace what came later
     this.pen = null;
-    this.drawing = network.classes.every((name) => /^\d$/.test(name)) && !this._clothes() ? "mass" : "fill";
+    this.strokes = isOfDigits(network); // digits are strokes; other things have greys
+    this.framing = this.strokes ? "mass" : "fill";
     this._listen();
     this._makeSamples();
-    byId("framing").value = this.drawing;
   }
 
-  _clothes() {
-    return /fashion/i.test(Object.values(this.network.metadata).join(" "));
-  }
-
-  clear() {
+  /* An empty pad for a drawing or a sample; `drawn` says whether the next stroke may go on from it. */
+  _blank(drawn) {
+    this.changes++;
+    this.drawn = drawn;
+    this.picture = null;
     this.context.fillStyle = "#000";
     this.context.fillRect(0, 0, this.pad.width, this.pad.height);
     byId("invert").checked = false;
-    byId("framing").value = this.drawing;
+    byId("invert-label").hidden = true; // a drawing is light on dark already
+    byId("framing").value = this.framing;
+    tell(byId("image-text"), "");
+  }
+
+  clear() {
+    this._blank(true);
+    this.keys = this.keys && { ...this.keys, down: false };
+    byId("pen").className = "";
     this.emit(false);
   }
 
   emit(live) {
-    const { width, height } = this.pad, picture = this.context.getImageData(0, 0, width, height);
-    const planes = planesOf(picture, this.shape[0], byId("invert").checked);
+    const { width, height } = this.pad, { picture } = this, invert = byId("invert").checked;
+    let planes = planesOf(this.context.getImageData(0, 0, width, height), this.shape[0], invert);
+    if (picture && !picture.exact && this.shape[0] !== 3) planes = this._withoutGround(planes, invert);
     this.values = framed(planes, width, height, this.shape, byId("framing").value);
     this.showSeen(this.values);
-    this.changed({ values: this.values, steps: this.network.steps, sequence: false }, live);
+    const whyEmpty = picture ? "the picture is empty" : "no input yet";
+    this.changed({ values: this.values, steps: this.network.steps, sequence: false, whyEmpty }, live);
+  }
+
+  _withoutGround(planes, invert) {
+    const { box, level } = this.picture, { width } = this.pad;
+    const plane = this.strokes ? strokesOnly(planes[0], width, box) : lifted(planes[0], invert ? 1 - level : level);
+    return planes.map(() => plane);
   }
 
   /* Draw the network's pixels; during a glance these are moved. */
@@ -63,30 +81,27 @@ class ImageInput {
 
   _listen() {
     const { pad } = this;
-    pad.addEventListener("pointerdown", (event) => {
-      pad.setPointerCapture(event.pointerId);
-      byId("pen").hidden = true;
-      this.pen = this._place(event);
-      this._line(this.pen);
+    onStroke(pad, {
+      begin: (event) => {
+        byId("pen").hidden = true;
+        this.pen = this._place(event);
+        this._line(this.pen);
+      },
+      move: (event) => this._line(this._place(event)),
+      end: () => {
+        this.pen = null;
+        this.emit(false);
+      },
     });
-    pad.addEventListener("pointermove", (event) => {
-      if (!this.pen) return;
-      const events = event.getCoalescedEvents?.() ?? [];
-      for (const each of events.length ? events : [event]) this._line(this._place(each));
-    });
-    const lift = () => {
-      if (!this.pen) return;
-      this.pen = null;
-      this.emit(false);
-    };
-    pad.addEventListener("pointerup", lift);
-    pad.addEventListener("pointercancel", lift);
     pad.addEventListener("keydown", (event) => this._key(event));
     pad.addEventListener("blur", () => (byId("pen").hidden = true));
     byId("clear").onclick = () => this.clear();
-    byId("invert").onchange = byId("framing").onchange = () => this.emit(false);
-    byId("image-file").onchange = ({ target }) => target.files[0] && this.open(target.files[0]);
-    acceptDrops(byId("image-input"), (file) => this.open(file));
+    byId("invert").onchange = () => this.emit(false);
+    byId("framing").onchange = ({ target }) => {
+      this.framing = target.value;
+      this.emit(false);
+    };
+    onFiles(byId("image-file"), (file, others) => this.open(file, others));
   }
 
   _place(event) {
@@ -96,13 +111,15 @@ class ImageInput {
 
   /* A line from the pen to a place, as thick as MNIST's for a drawing that fills most of the pad. */
   _line(to) {
+    if (!this.drawn) this._blank(true); // a sample or a picture makes room
     const { context } = this;
-    context.strokeStyle = byId("invert").checked ? "#000" : "#fff";
+    this.changes++;
+    context.strokeStyle = "#fff";
     context.lineWidth = 0.085 * this.pad.width;
     context.lineCap = context.lineJoin = "round";
     context.beginPath();
     context.moveTo(...this.pen);
-    context.lineTo(...to);
+    context.lineTo(to[0] + 0.01, to[1]); // a line of no length would be no dot
     context.stroke();
     this.pen = to;
     this._soon ??= requestAnimationFrame(() => {
@@ -137,28 +154,38 @@ class ImageInput {
     mark.style.top = `${keys.at[1] * share + 1}px`;
   }
 
-  /* Put a picture on the pad; one on a light ground is inverted, as the data sets are light on dark. */
-  async open(file) {
+  async open(file, others = 0) {
+    const change = ++this.changes, rest = saidOfOthers(others);
     let picture;
     try {
       picture = await createImageBitmap(file);
     } catch {
-      byId("image-hint").textContent = `${file.name} is no image that this browser can read.`;
+      if (change === this.changes) tell(byId("image-text"), `${file.name} is no image that this browser can read${rest}`, true);
       return;
     }
-    byId("image-hint").textContent = `${file.name}, ${picture.width} × ${picture.height} pixels`;
+    if (change !== this.changes) return;
+    this._show(picture);
+    tell(byId("image-text"), `${file.name}, ${picture.width} × ${picture.height} pixels${rest}`);
+    this.emit(false);
+  }
+
+  /* Put a picture on the pad; one on a light ground is inverted, as the data sets are light on dark. */
+  _show(picture) {
     const { context, pad } = this, scale = Math.min(pad.width / picture.width, pad.height / picture.height);
-    const width = picture.width * scale, height = picture.height * scale;
-    const border = borderOf(picture);
-    context.fillStyle = `rgb(${border.colour.join(" ")})`;
+    const [width, height] = [picture.width, picture.height].map((size) => Math.max(1, Math.round(size * scale)));
+    const box = { left: Math.round((pad.width - width) / 2), top: Math.round((pad.height - height) / 2), width, height };
+    const border = borderOf(picture), [r, g, b] = border.colour, [channels, rows, columns] = this.shape;
+    this._blank(false);
+    context.fillStyle = `rgb(${r} ${g} ${b})`;
     context.fillRect(0, 0, pad.width, pad.height);
     context.imageSmoothingEnabled = scale < 1; // small pictures keep their pixels exactly
     context.imageSmoothingQuality = "high";
-    context.drawImage(picture, (pad.width - width) / 2, (pad.height - height) / 2, width, height);
-    byId("invert").checked = border.light && this.shape[0] !== 3;
-    const [, rows, columns] = this.shape;
-    byId("framing").value = picture.width === columns && picture.height === rows ? "whole" : this.drawing;
-    this.emit(false);
+    context.drawImage(picture, box.left, box.top, width, height);
+    const exact = picture.width === columns && picture.height === rows;
+    this.picture = { box, exact, level: (0.299 * r + 0.587 * g + 0.114 * b) / 255 };
+    byId("invert").checked = border.light && channels !== 3;
+    byId("invert-label").hidden = false;
+    if (exact || channels === 3) byId("framing").value = "whole";
   }
 
   _makeSamples() {
@@ -173,46 +200,21 @@ class ImageInput {
       draw(small);
       button.append(icon);
       button.onclick = () => {
-        this.context.fillStyle = "#000";
-        this.context.fillRect(0, 0, this.pad.width, this.pad.height);
-        this.context.save();
-        this.context.scale(this.pad.width / 28, this.pad.height / 28);
-        draw(this.context);
-        this.context.restore();
-        byId("invert").checked = false;
-        byId("framing").value = this.drawing;
+        this._blank(false);
+        this._drawSample(draw);
         this.emit(false);
       };
       byId("samples").append(button);
     }
   }
-}
 
-/* The mean colour along the edge of a picture, and whether it is light. */
-function borderOf(picture) {
-  const canvas = new OffscreenCanvas(16, 16), context = canvas.getContext("2d");
-  context.fillStyle = "#fff"; // behind what is transparent
-  context.fillRect(0, 0, 16, 16);
-  context.drawImage(picture, 0, 0, 16, 16);
-  const { data } = context.getImageData(0, 0, 16, 16), sums = [0, 0, 0];
-  let count = 0;
-  for (let i = 0; i < 256; i++) {
-    const edge = i < 16 || i >= 240 || i % 16 === 0 || i % 16 === 15;
-    if (!edge) continue;
-    for (let k = 0; k < 3; k++) sums[k] += data[4 * i + k];
-    count++;
-  }
-  const colour = sums.map((sum) => Math.round(sum / count));
-  return { colour, light: colour[0] + colour[1] + colour[2] > 3 * 127 };
-}
-
-/* Files that are dropped on an element; the page must not open them in its place. */
-function acceptDrops(element, open) {
-  for (const name of ["dragover", "dragleave", "drop"]) {
-    element.addEventListener(name, (event) => {
-      event.preventDefault();
-      element.classList.toggle("over", name === "dragover");
-      if (name === "drop" && event.dataTransfer.files[0]) open(event.dataTransfer.files[0]);
-    });
+  /* A sample as large as fits, in its own proportions. */
+  _drawSample(draw) {
+    const { context, pad } = this, scale = Math.min(pad.width, pad.height) / 28;
+    context.save();
+    context.translate((pad.width - 28 * scale) / 2, (pad.height - 28 * scale) / 2);
+    context.scale(scale, scale);
+    draw(context);
+    context.restore();
   }
 }

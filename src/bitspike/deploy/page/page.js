@@ -84,34 +84,9 @@ function showSpikes(layers, t) {
   }));
 }
 
-/* Facts about the network as rows of a list. */
-function showFacts() {
-  const bytes = Math.ceil(network.weights / 8), { metadata, glances, steps } = network;
-  const accuracy = Number(metadata.accuracy);
-  const facts = {
-    network: network.notation,
-    weights: `${formatted(network.weights)}, one bit each: ${formatted(bytes)} bytes`,
-    steps: glances > 1 ? `${steps}: ${glances} glances of ${steps / glances}` : stepsOf(network),
-    "this page": `${formatted(new Blob([document.documentElement.outerHTML]).size / 1000)} kB, all in one file`,
-    ...metadata,
-  };
-  if (accuracy > 0 && accuracy <= 1) facts.accuracy = `${(100 * accuracy).toFixed(2)} %`;
-  for (const [name, value] of Object.entries(facts)) {
-    const term = document.createElement("dt"), text = document.createElement("dd");
-    term.textContent = name.replaceAll("_", " ");
-    const holder = /command|notation|^network$/.test(name) ? text.appendChild(document.createElement("code")) : text;
-    holder.textContent = value;
-    byId("facts").append(term, text);
-  }
-  byId("summary").textContent = [
-    `${formatted(network.weights)} weights of one bit, ${formatted(bytes)} bytes`,
-    accuracy > 0 && accuracy <= 1 ? `${(100 * accuracy).toFixed(1)} % right${metadata.data ? ` on ${metadata.data}` : ""}` : "",
-  ].filter(Boolean).join(" · ");
-}
-
 function start() {
   readColours();
-  showFacts();
+  showFacts(network);
   const sequence = network.vector.kind === "spikes", runner = new Runner(network, byId("engine").textContent);
   document.querySelector("main").classList.toggle("sequence", sequence);
   const layers = network.layers.map((layer, i) => new LayerView(layer, i, sequence)), answer = new AnswerView(network);
@@ -134,10 +109,11 @@ function start() {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
   const changed = async (given, live) => {
-    const empty = !given.values.some((value) => value !== 0), latest = await runner.run(given);
+    const empty = given.values.every((value) => value === 0), latest = await runner.run(given);
     if (!latest) return;
     result = { ...latest, rest };
-    answer.empty = empty;
+    answer.whyEmpty = empty ? given.whyEmpty : "";
+    answer.note = given.note ?? "";
     answer.show(result);
     for (const layer of layers) layer.show(result);
     playback.steps = result.steps;
@@ -148,7 +124,7 @@ function start() {
     document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1;
   };
   input = sequence ? new SequenceInput(network, changed) : new ImageInput(network, changed);
-  byId(sequence ? "patterns" : "samples").children[3].click();
+  byId(input.digit ? "digits" : sequence ? "patterns" : "samples").children[3].click();
 
   runner.check().then(({ equal, steps }) => {
     byId("check").textContent = equal === steps

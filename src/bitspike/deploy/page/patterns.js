@@ -14,11 +14,12 @@ function tones(steps, channels, at, width = 0.02) {
 
 const during = (t, from, to, places) => (t >= from && t < to ? places : []);
 
+/* Channel 0 is above on the page, and the highest pitch of SHD: what rises goes to lower channels. */
 const LINE_PATTERNS = {
-  "rising sweep": (steps, n) => tones(steps, n, (t) => during(t, 0.05, 0.7, [[0.05 + 1.3 * (t - 0.05)]])),
-  "falling sweep": (steps, n) => tones(steps, n, (t) => during(t, 0.05, 0.7, [[0.9 - 1.3 * (t - 0.05)]])),
+  "rising sweep": (steps, n) => tones(steps, n, (t) => during(t, 0.05, 0.7, [[0.9 - 1.3 * (t - 0.05)]])),
+  "falling sweep": (steps, n) => tones(steps, n, (t) => during(t, 0.05, 0.7, [[0.05 + 1.3 * (t - 0.05)]])),
   "two tones": (steps, n) => tones(steps, n, (t) => [...during(t, 0.05, 0.35, [[0.3]]), ...during(t, 0.4, 0.7, [[0.65]])]),
-  vowel: (steps, n) =>
+  "three tones": (steps, n) =>
     tones(steps, n, (t) => during(t, 0.05, 0.6, [[0.25 + 0.1 * t, 1], [0.5 - 0.15 * t, 0.8], [0.75, 0.6]]), 0.05),
   clicks: (steps, n) => tones(steps, n, (t) => (Math.floor(t * 50) % 8 === 2 && t < 0.7 ? [[0.5]] : []), 0.4),
   noise: (steps, n) => Float32Array.from(drawn(steps * n), (h) => (h / 2 ** 32 < 0.045 ? 1 : 0)),

@@ -7,7 +7,6 @@ class Runner {
     this.network = network;
     this.waiting = new Map();
     this.last = 0;
-    this.newest = 0;
     this.busy = false;
     this.next = null;
     try {

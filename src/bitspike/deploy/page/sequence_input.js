@@ -11,28 +11,46 @@ class SequenceInput {
     this.camera = network.inputShape.length === 3;
     this.canvas = byId("events");
     this.values = new Float32Array(this.steps * this.channels);
+    this.changes = 0; // a file that was slow to load must not replace what came later
     byId("sequence-input").hidden = false;
-    const { binUs, downsample } = network.input, last = this.channels * downsample - 1;
-    byId("sequence-hint").textContent = this.camera
-      ? "Take a pattern, or drop a CSV of events: t,x,y,p."
-      : `Paint events, take a pattern, or drop a CSV of events: t,channel, with channels 0 to ${last}.`;
-    byId("events-from").textContent = "0";
-    byId("events-to").textContent = binUs ? `${formatted((this.steps * binUs) / 1000)} ms` : `${this.steps} steps`;
+    this._label();
     byId("rubber-label").hidden = this.camera;
-    byId("unit-label").hidden = !binUs; // without bins, time is in steps
+    byId("unit-label").hidden = !network.input.binUs; // without bins, time is in steps
+    if (UNITS[network.metadata.time_unit]) byId("unit").value = network.metadata.time_unit;
     this.canvas.className = this.camera ? "map" : "";
-    this.canvas.parentElement.querySelector("figcaption").hidden = this.camera;
     if (this.camera) this.map = new MapView(this.canvas, { output: network.inputShape });
     else [this.canvas.width, this.canvas.height] = [this.steps, this.channels];
     this._listen();
     this._makePatterns();
+    if (!isOfSaccades(network)) return;
+    byId("sequence-hint").textContent = "Draw a digit, open or drop a CSV of events (t,x,y,p), or take a pattern.";
+    this.digit = new DigitPad((pixels) => this.set(saccades(pixels, network), "", { drawn: true }));
   }
 
-  set(values, text, live = false) {
+  /* Say what a file holds, and what the axes are. */
+  _label() {
+    const { network, camera } = this, { binUs, downsample } = network.input, last = this.channels * downsample - 1;
+    byId("sequence-hint").textContent = camera
+      ? "Open or drop a CSV of events (t,x,y,p), or take a pattern."
+      : `Paint events, open or drop a CSV of events (t,channel, with channels 0 to ${formatted(last)}), or take a pattern.`;
+    byId("events-from").textContent = "0";
+    byId("events-to").textContent = binUs ? `${formatted((this.steps * binUs) / 1000)} ms` : `${this.steps} steps`;
+    const cochlea = /^(SHD|SSC)\b/.test(network.metadata.data ?? ""); // unit 0 of their cochlea is the highest pitch
+    byId("first-channel").textContent = `↑ channel 0${cochlea ? ", high pitch" : ""}`;
+    byId("last-channel").textContent = `↓ channel ${formatted(last)}${cochlea ? ", low pitch" : ""}`;
+    for (const caption of this.canvas.parentElement.querySelectorAll(".axis")) caption.hidden = camera;
+    byId("polarity-text").hidden = !camera || network.inputShape[0] !== 2;
+  }
+
+  /* Take a new input. `whyEmpty` is what the answer says if it has no events, `note` what it adds if it has. */
+  set(values, text, { live = false, error = false, whyEmpty = "no events yet", note = "", drawn = false } = {}) {
+    this.changes++;
+    this.file = null;
     this.values = values;
-    byId("events-text").textContent = text;
+    if (!drawn) this.digit?.clear();
+    tell(byId("events-text"), text || this._count(), error);
     this.draw(this.shown ?? 0);
-    this.changed({ values, steps: this.steps, sequence: true }, live);
+    this.changed({ values, steps: this.steps, sequence: true, whyEmpty, note }, live);
   }
 
   clear() {
@@ -42,33 +60,31 @@ class SequenceInput {
   /* Draw the events; those of the step before `t` in the colour of spikes. */
   draw(t) {
     this.shown = t;
-    if (this.camera) return this.map.drawSpikes(this.values, t, 0);
-    drawRaster(this.canvas, this.values, this.steps, this.channels, t);
+    if (!this.camera) return drawRaster(this.canvas, this.values, this.steps, this.channels, t);
+    this.map.drawSpikes(this.values, t, 0);
+    const [first, second] = this.map.across > 1 ? ["left", "right"] : ["above", "below"];
+    const [off, on] = this.digit ? ["it grows lighter", "it grows darker"] : ["mostly OFF", "mostly ON"];
+    byId("polarity-text").textContent = `${first}: p = 0, ${off}; ${second}: p = 1, ${on}`;
   }
 
   _listen() {
     byId("events-clear").onclick = () => this.clear();
-    byId("events-file").onchange = ({ target }) => target.files[0] && this.open(target.files[0]);
-    acceptDrops(byId("sequence-input"), (file) => this.open(file));
+    onFiles(byId("events-file"), (file, others) => this.open(file, others));
     byId("unit").onchange = () => this.file && this.open(this.file);
     if (this.camera) return;
     const { canvas } = this;
-    canvas.addEventListener("pointerdown", (event) => {
-      canvas.setPointerCapture(event.pointerId);
-      byId("cursor").hidden = true;
-      this.brush = this._place(event);
-      this._paint(this.brush, !byId("rubber").checked);
+    onStroke(canvas, {
+      begin: (event) => {
+        byId("cursor").hidden = true;
+        this.brush = this._place(event);
+        this._paint(this.brush, !byId("rubber").checked);
+      },
+      move: (event) => this._paint(this._place(event), !byId("rubber").checked),
+      end: () => {
+        this.brush = null;
+        this.set(this.values, this._count());
+      },
     });
-    canvas.addEventListener("pointermove", (event) => {
-      if (this.brush) this._paint(this._place(event), !byId("rubber").checked);
-    });
-    const lift = () => {
-      if (!this.brush) return;
-      this.brush = null;
-      this.set(this.values, this._count());
-    };
-    canvas.addEventListener("pointerup", lift);
-    canvas.addEventListener("pointercancel", lift);
     canvas.addEventListener("keydown", (event) => this._key(event));
     canvas.addEventListener("blur", () => (byId("cursor").hidden = true));
   }
@@ -90,7 +106,7 @@ class SequenceInput {
       }
     }
     this.brush = to;
-    this.set(this.values, this._count(), true);
+    this.set(this.values, this._count(), { live: true });
   }
 
   _key(event) {
@@ -110,21 +126,33 @@ class SequenceInput {
     const mark = byId("cursor");
     mark.hidden = false;
     mark.style.left = `${(this.keys[0] / this.steps) * this.canvas.clientWidth}px`;
-    mark.style.top = `${(this.keys[1] / this.channels) * this.canvas.clientHeight}px`;
+    mark.style.top = `${this.canvas.offsetTop + (this.keys[1] / this.channels) * this.canvas.clientHeight}px`;
   }
 
   _count() {
     return `${formatted(this.values.reduce((sum, value) => sum + value, 0))} events`;
   }
 
-  async open(file) {
-    this.file = file;
+  async open(file, others = 0) {
+    const change = ++this.changes, rest = saidOfOthers(others);
+    const text = await file.text().catch(() => "");
+    if (change !== this.changes) return;
     try {
-      const { values, counted, lost } = readEvents(await file.text(), this.network, this.network.input.binUs ? Number(byId("unit").value) : 1);
-      this.set(values, `${file.name}: ${formatted(counted)} events${lost ? `, ${formatted(lost)} left out: before, after or beside the input` : ""}`);
+      const read = readEvents(text, this.network, byId("unit").value || null), doubts = doubtsOf(read, this.network);
+      this.set(read.values, `${this._about(file, read)}${rest}${doubts && `. ${doubts}`}`, {
+        error: doubts !== "",
+        whyEmpty: "no event of the file is inside the input",
+      });
+      this.file = file;
     } catch (error) {
-      byId("events-text").textContent = `${file.name}: ${error.message}`;
+      tell(byId("events-text"), `${file.name}: ${error.message}${rest}`, true);
     }
+  }
+
+  _about({ name }, { counted, lost, unit, named }) {
+    const how = named ? " (says the file)" : byId("unit").value ? "" : " (found from the times)";
+    const left = lost ? `, ${formatted(lost)} left out: before, after or beside the input` : "";
+    return `${name}: ${formatted(counted)} events${unit ? `, times in ${UNIT_NAMES[unit]}${how}` : ""}${left}`;
   }
 
   _makePatterns() {
@@ -135,7 +163,7 @@ class SequenceInput {
       button.textContent = name;
       button.onclick = () => {
         this.values = make(this.steps, this.camera ? this.network.inputShape : this.channels);
-        this.set(this.values, this._count());
+        this.set(this.values, this._count(), { note: "; a pattern has no right answer" });
       };
       byId("patterns").append(button);
     }
