@@ -185,7 +185,7 @@ def test_counts_take_as_many_bits_as_they_need(tmp_path):
     assert "MODEL_PLANES 5" in (write_c(model, tmp_path, most_events=20) / "model.h").read_text()
     clipped = replace(model, input=InputModel("events", clip=3))
     assert "MODEL_PLANES 2" in (write_c(clipped, tmp_path) / "model.h").read_text()
-    for most in (0, -1, 256):
+    for most in (0, -1, 256, 1.5, True):
         with pytest.raises(ValueError, match=f"most_events must be 1..255, but is {most}"):
             write_c(model, tmp_path, most_events=most)
 
@@ -231,3 +231,63 @@ def test_the_header_says_for_how_many_steps_an_image_is_shown(tmp_path):
     header = (exported(tmp_path, net) / "model.h").read_text()
     assert "#define MODEL_STEPS 45u " in header
     assert "#define MODEL_IMAGE 1 " in header
+
+
+CPLUSPLUS = """
+#include "model.h"
+static uint64_t state[MODEL_STATE_WORDS];
+int main() { bs_reset(&model, state); return bs_step(&model, state, nullptr) || bs_steps(&model, state) != 1; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no g++")
+def test_a_program_in_cplusplus_takes_it(tmp_path):
+    _, model = small_model()
+    folder = write_c(model, tmp_path)
+    (folder / "program.cpp").write_text(CPLUSPLUS)
+    build = (
+        "gcc -DBS_PORTABLE -c model.c runtime.c && g++ -Wall -Wextra -Werror -DBS_PORTABLE program.cpp *.o -o program"
+    )
+    done = subprocess.run(f"{build} && ./program", shell=True, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+TWO = """
+#include "model.h"
+extern const bs_model second;
+static uint64_t state[2][MODEL_STATE_WORDS];
+int main(void)
+{
+    bs_reset(&model, state[0]);
+    bs_reset(&second, state[1]);
+    return bs_step(&model, state[0], 0) || bs_step(&second, state[1], 0);
+}
+"""
+
+
+def test_two_networks_share_a_program_as_the_docs_say(tmp_path):
+    _, model = small_model()
+    folder = write_c(model, tmp_path)
+    (folder / "program.c").write_text(TWO)
+    names = "-Dmodel=second -Dmodel_class_names=second_names -Dmodel_places=second_places"
+    build = f"cc -DBS_PORTABLE -c model.c runtime.c && cc {names} -DBS_PORTABLE -c model.c -o second.o"
+    done = subprocess.run(
+        f"{build} && cc -DBS_PORTABLE program.c *.o -o program && ./program",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_that_was_not_finished_is_known_by_its_header(tmp_path, monkeypatch):
+    from bitspike.experiments.exports import EXPORTS
+
+    def full(source, folder):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("bitspike.deploy.c_export._copy", full)
+    with pytest.raises(OSError, match="no space"):
+        write_c(small_model()[1], tmp_path)
+    assert EXPORTS["c"].is_one(tmp_path)

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import bitspike
 from bitspike.deploy import engine as engine_module
 from bitspike.deploy.describe import describe
 from bitspike.deploy.engine import Engine, load_packed
+from bitspike.deploy.model import InputModel
 from bitspike.ops.native.library import library
 from helpers.bad_input import case, require_clear_line
 from helpers.random_models import random_model
@@ -94,6 +96,7 @@ ROWS = random_model(0, "dd")
 WIDTH = ROWS.input_shape[0]
 DELAYED = random_model(1, "d", delays=True)
 GLANCING = random_model(2, "cd", glances=5)
+PICTURED = replace(ROWS, input=InputModel("image"))
 
 
 def zeros(*shape, dtype=np.float32):
@@ -127,7 +130,34 @@ BAD = [
     ),
     case("width", ValueError, lambda: Engine(ROWS)(zeros(3, WIDTH + 1)), f"Engine: | [B, {WIDTH}] | [3, {WIDTH + 1}]"),
     case("no batch", ValueError, lambda: Engine(ROWS)(zeros(WIDTH)), f"Engine: input | but has shape [{WIDTH}]"),
-    case("no sample", ValueError, lambda: Engine(ROWS)(zeros(4, 0, WIDTH)), "Engine: | at least one | [4, 0"),
+    case("no step", ValueError, lambda: Engine(ROWS)(zeros(0, 4, WIDTH)), "Engine: | at least one step | [0, 4"),
+    case(
+        "whole numbers",
+        TypeError,
+        lambda: Engine(ROWS)(zeros(3, WIDTH, dtype=int)),
+        "Engine: | int64 | astype('uint8') for images of 0 to 255",
+    ),
+    case(
+        "a tensor of whole numbers",
+        TypeError,
+        lambda: Engine(ROWS)(torch.zeros(3, WIDTH, dtype=torch.int64)),
+        "Engine: | torch.int64 | x.byte() for images of 0 to 255",
+    ),
+    case(
+        "pixels in time",
+        ValueError,
+        lambda: Engine(PICTURED)(zeros(3, 2, WIDTH, dtype=np.uint8) + np.uint8(2)),
+        "Engine: bytes of a sequence are event counts | images | 2 is among | / 255",
+    ),
+    case(
+        "pixels in a stream",
+        ValueError,
+        lambda: Engine(PICTURED).stream().step(zeros(WIDTH, dtype=np.uint8) + np.uint8(255)),
+        "Stream: bytes of a sequence are event counts | 255 is among",
+    ),
+    case("a network", TypeError, lambda: Engine(bitspike.build("2-3")), "Engine: model | SpikingNetwork | describe"),
+    case("a path", TypeError, lambda: Engine("net.safetensors"), "Engine: model | str | load_packed"),
+    case("glances in a stream", ValueError, lambda: Engine(GLANCING).stream(), "Engine: | 5 glances | engine(images)"),
     case("nan", ValueError, lambda: Engine(ROWS)(zeros(2, WIDTH) + np.nan), "Engine: all inputs must be finite"),
     case("nan in time", ValueError, lambda: Engine(ROWS)(zeros(3, 2, WIDTH) + np.nan), "Engine: all inputs | finite"),
     case("steps", ValueError, lambda: Engine(ROWS)(zeros(3, 2, WIDTH), steps=4), "Engine: | 3 steps | steps=4"),
@@ -164,6 +194,22 @@ BAD = [
         "Stream: this network has delays | stream(reals=True)",
     ),
 ]
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_batch_without_samples_is_answered_as_in_pytorch(record):
+    net = bitspike.build("6-5-3", steps=7).eval()
+    engine = Engine(describe(net))
+    for x in (torch.zeros(0, 6), torch.zeros(4, 0, 6)):
+        wanted, found = net(x), engine(x, record=record)
+        assert found.spikes.shape == wanted.spikes.shape
+        assert found.counts.shape == found.scores.shape == net.scores(x).shape
+        assert [layer.spikes.shape[1] for layer in found.layers] == [0, 0] * record
+
+
+def test_bytes_of_0_and_1_are_spikes_for_a_network_on_images_too():
+    spikes = np.ones((3, 2, WIDTH), np.uint8)
+    assert np.array_equal(Engine(PICTURED)(spikes).scores, Engine(ROWS)(spikes).scores)
 
 
 @pytest.mark.skipif(library() is None, reason="the C extension is not built")

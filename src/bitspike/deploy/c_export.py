@@ -56,10 +56,10 @@ def write_c(
     most = model.input.clip if most_events is None else most_events
     planes = 0 if image or real_input else _planes(model, most)
     export = _Export(model, runtime_layers(model), image=image, planes=planes)
+    write_text(folder / "model.h", export.header())  # first: by it `bitspike export` knows a folder that it began
     for source in sorted([*(_HERE / "runtime").glob("runtime*.[ch]"), *(_HERE / "c_source" / "template").iterdir()]):
         if source.is_file():
             _copy(source, folder)
-    write_text(folder / "model.h", export.header())
     write_text(folder / "model.c", export.source())
     write_text(folder / "test_vector.c", vector_source(model, vector))
     return folder
@@ -165,9 +165,15 @@ _HEADER = (
 #define MODEL_STATE_WORDS {portable}u
 #endif
 
+#ifdef __cplusplus
+extern "C" {{
+#endif
 extern const bs_model model;
 extern const char *const model_class_names[MODEL_CLASSES]; /* UTF-8, in the order of the scores */
 extern const int8_t model_places[MODEL_GLANCES][2];        /* of the glances: down, right */
+#ifdef __cplusplus
+}}
+#endif
 
 #endif
 """
@@ -186,7 +192,7 @@ _NUMBER = """#ifdef BS_FIXED
 def _planes(model: NetworkModel, most: int | None) -> int:
     """Return the binary digits of counts up to `most`; without it as many as the first layer's exact sums allow."""
     largest = 2**MOST_PLANES - 1 if most is None else most
-    if not 1 <= largest < 2**MOST_PLANES:
+    if type(largest) is not int or not 1 <= largest < 2**MOST_PLANES:
         raise ValueError(f"write_c: most_events must be 1..{2**MOST_PLANES - 1}, but is {most}")
     for planes in range(largest.bit_length(), 0, -1):
         if planes_for(model, 2**planes - 1):

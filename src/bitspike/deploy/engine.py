@@ -13,16 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bitspike.c_library import library
-from bitspike.deploy.model import Floats, NetworkModel
+from bitspike.deploy.model import Floats, NetworkModel, require_network_model
 from bitspike.deploy.packing.limits import MOST_STEPS
 from bitspike.deploy.runtime import plain_engine
 from bitspike.deploy.runtime.c_engine import CEngine, Ran
 from bitspike.deploy.runtime.overflow import TOO_LARGE, bound_of
 from bitspike.deploy.runtime.plain_engine import Step, stacked
-from bitspike.deploy.runtime.stream import CStream, PlainStream, Stream
+from bitspike.deploy.runtime.stream import CStream, PlainStream, Stream, require_counts
 from bitspike.image_steps import require_steps, steps_each
 
 _MOST_EVENTS = 255.0  # what an event count may be, at most
+_CONVERT = "call x.astype('uint8') for images of 0 to 255 and for event counts, else x.astype('float32')"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +63,7 @@ class Engine:
     def __init__(self, model: NetworkModel, threads: int | None = None, *, fixed_point: bool = False) -> None:
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise ValueError(f"Engine: threads must be a whole number >= 1 or None, but is {threads!r}")
+        require_network_model("Engine", model)
         self.model = model
         self._threads, self._fixed_point = threads, fixed_point
         self._bounds = [bound_of(layer) for layer in model.layers]
@@ -85,6 +87,8 @@ class Engine:
     def __call__(self, batch: Any, *, steps: int | None = None, record: bool = False) -> EngineOutput:
         """Run a batch; `steps` is for static input (default: the network's). `record` keeps every layer's output."""
         x, steps = self._prepared(batch, steps)
+        if not x.size:
+            return self._nothing(len(x) if steps is None else steps, record)
         count = len(self.model.layers)
         recorded = set(range(count)) if record else {count - 1}
         ran = self._run_plain(x, steps, recorded) if self._c is None else self._run_c(self._c, x, steps, recorded)
@@ -96,11 +100,23 @@ class Engine:
         layers = tuple(layer for layer in ran.layers if layer is not None) if record else ()
         return EngineOutput(spikes, membrane, ran.counts.astype(np.int64), ran.scores, layers)
 
+    def _nothing(self, steps: int, record: bool) -> EngineOutput:
+        """Return the output for a batch of no samples."""
+        empty = np.zeros((steps, 0, self.model.classes), np.float32)
+        shapes = [(steps, 0, *layer.output) for layer in self.model.layers] if record else []
+        layers = tuple(Step(np.zeros(shape, np.float32), np.zeros(shape, np.float32)) for shape in shapes)
+        return EngineOutput(empty, empty.copy(), np.zeros((0, self.model.classes), np.int64), empty[0].copy(), layers)
+
     def stream(self, *, reals: bool = False) -> Stream:
         """Return the network at rest, to be fed with one step or one event at a time.
 
         A network with delays holds event counts of up to 255, unless it is told that inputs are `reals`.
         """
+        if self.model.glances > 1:
+            raise ValueError(
+                f"Engine: the network takes {self.model.glances} glances at a static image, and a stream none; "
+                "call engine(images)"
+            )
         return PlainStream(self.model) if self._c is None else CStream(self._c, reals=reals)
 
     def _may_overflow(self, largest: float, steps: int) -> set[int]:
@@ -147,18 +163,19 @@ class Engine:
                 f"Engine: input must be [B, {inner}] (static) or [T, B, {inner}] (a sequence), "
                 f"but has shape {list(x.shape)}"
             )
-        if 0 in x.shape:
-            raise ValueError(f"Engine: input must hold at least one sample and one step, but has shape {list(x.shape)}")
+        if extra == 2 and not len(x):
+            raise ValueError(f"Engine: a sequence must have at least one step, but has shape {list(x.shape)}")
         if x.dtype == np.dtype(np.float32).newbyteorder():  # of a machine with the other order of bytes
             x = x.astype(np.float32)
         if x.dtype not in (np.float32, np.uint8):
-            raise TypeError(f"Engine: input must be float32, or uint8, but is {x.dtype}; call x.astype('float32')")
+            raise TypeError(f"Engine: input must be float32, or uint8, but is {x.dtype}; {_CONVERT}")
         if steps is not None:
             require_steps("Engine", steps)
             if steps > MOST_STEPS:
                 raise ValueError(f"Engine: steps must be at most {MOST_STEPS}, but are {steps}")
         if extra == 2:
             self._require_sequence(len(x), steps)
+            require_counts("Engine", x, self.model)
             return np.ascontiguousarray(x), None
         if any(layer.delays is not None for layer in self.model.layers):
             raise ValueError(
@@ -195,7 +212,10 @@ def as_array(batch: Any) -> NDArray[Any]:
         if str(batch.layout) != "torch.strided":
             raise TypeError(f"Engine: input must be a dense tensor, but is {batch.layout}; call x.to_dense()")
         if str(batch.dtype) not in ("torch.float32", "torch.uint8"):
-            raise TypeError(f"Engine: input must be float32, or uint8, but is {batch.dtype}; call x.float()")
+            raise TypeError(
+                f"Engine: input must be float32, or uint8, but is {batch.dtype}; call x.byte() for images of 0 to 255 "
+                "and for event counts, else x.float()"
+            )
         return np.asarray(batch.detach().resolve_neg())
     raise TypeError(
         f"Engine: input must be a NumPy array or a CPU tensor, but is a {type(batch).__name__}; "

@@ -119,3 +119,12 @@ class NetworkModel:
         return sum(
             layer.weight.size + (0 if layer.recurrent is None else layer.recurrent.size) for layer in self.layers
         )
+
+
+def require_network_model(where: str, model: object) -> None:
+    """Raise TypeError unless `model` is a NetworkModel."""
+    if not isinstance(model, NetworkModel):
+        raise TypeError(
+            f"{where}: model must be a NetworkModel, but is a {type(model).__name__}; bitspike.deploy.describe.describe"
+            "(net) makes one of a network, and bitspike.load_packed(FILE).model is that of a file"
+        )

@@ -39,6 +39,7 @@ NMNIST = Entry(
     homepage="https://www.garrickorchard.com/datasets/n-mnist",
     citation="Orchard et al.: Converting static image datasets to spiking neuromorphic datasets, 2015",
     classes=10,
+    class_names=tuple("0123456789"),
     source=EventSource(
         partial(_read, time_unit="us", sensor=(34, 34)), bin_ms=3.0, steps=100, sensor=(34, 34), time_unit="us"
     ),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from numpy.typing import NDArray
 
-from bitspike.deploy.model import LayerModel, NetworkModel
+from bitspike.deploy.model import LayerModel, NetworkModel, require_network_model
 from bitspike.deploy.packing.arrays import (
     KINDS,
     STORED,
@@ -81,6 +81,7 @@ def parse_packed(content: bytes, name: str = "the content") -> PackedFile:
 
 def require_model(model: NetworkModel) -> None:
     """Raise ValueError unless a model keeps what its docstrings and the packed format promise."""
+    require_network_model("the network", model)
     structure = from_json(Fields(to_json(model), "the network"))
     for i, (layer, planned) in enumerate(zip(model.layers, structure.layers, strict=True)):
         require_arrays(layer, planned, f"layer {i + 1}", fires=_fires(structure, i))

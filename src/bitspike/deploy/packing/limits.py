@@ -8,7 +8,7 @@ MOST_HEADER_BYTES = 1 << 18
 MOST_HEADER_ITEMS = 1 << 15  # brackets, braces and commas in the header: JSON values cost more memory than their text
 
 MOST_LAYERS = 64
-MOST_POOLS = 8  # of one layer
+MOST_POOLS = 4  # of one layer: BS_POOLS of runtime.h
 MOST_VALUES = 1 << 22  # of one step's input, and of one layer's product before its pools
 MOST_INPUTS = 1 << 22  # of one neuron: a sum of as many event counts of 255 fits 31 bits
 MOST_NEURONS = 1 << 22  # of all layers together

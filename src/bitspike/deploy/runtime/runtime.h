@@ -20,6 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define BS_ALIGN 8      /* bytes, of the state; 64 is faster on a desktop */
 #define BS_POOLS 4      /* pools behind one convolution, at most */
 #define BS_PLANES 8     /* binary digits of an event count, at most */
@@ -131,5 +135,9 @@ void bs_widen(const bs_layer *layer, uint32_t *wide);
 size_t bs_map_bytes(const bs_model *model);
 void bs_map(const bs_model *model, const float *image, void *map);
 void bs_show_map(const bs_model *model, void *state, const float *image, const void *map, int down, int right);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

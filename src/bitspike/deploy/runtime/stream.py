@@ -123,6 +123,7 @@ class Stream(ABC):
                 f"Stream: a frame must be {list(self.model.input_shape)} of float32 or uint8, but is {list(x.shape)} "
                 f"of {x.dtype}; one frame is one time step of one sample"
             )
+        require_counts("Stream", x, self.model)
         if not np.isfinite(x).all():
             raise ValueError("Stream: a frame must be finite, but has nan or inf in it")
         if self._bound.may_overflow(float(np.abs(x).max())):
@@ -256,3 +257,12 @@ def _whole(name: str, value: Any) -> int:
 
 def _copied(address: int, count: int, kind: Any) -> NDArray[Any]:
     return np.ctypeslib.as_array((kind * count).from_address(address)).copy()
+
+
+def require_counts(where: str, x: NDArray[Any], model: NetworkModel) -> None:
+    """Raise if bytes of a sequence, which are event counts, look like the pixels of a network on images."""
+    if x.dtype == np.uint8 and model.input.kind == "image" and x.max(initial=0) > 1:
+        raise ValueError(
+            f"{where}: bytes of a sequence are event counts, but the network was trained on images of 0 to 1, and "
+            f"{x.max()} is among them; pass x.astype('float32') / 255"
+        )
