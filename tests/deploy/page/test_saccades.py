@@ -71,11 +71,11 @@ def test_the_shipped_network_reads_digits(tmp_path):
         answers = []
         for digit in range(10):
             after(tab, lambda digit=digit: click(tab, f"#digits button:nth-child({digit + 1})"))
-            answers.append(text(tab, "#verdict")[:7])
-        assert answers == [f"class {digit}" for digit in range(10)]
+            answers.append(text(tab, "#verdict").partition("after")[0].strip())
+        assert answers == [*"0123456789"]
         at = middle(tab, "#digit")
         after(tab, lambda: tab.drag(at(0.3, 0.2), at(0.7, 0.2), at(0.45, 0.85)))
-        assert text(tab, "#verdict").startswith("class 7")
+        assert text(tab, "#verdict").startswith("7")
         after(tab, lambda: click(tab, "#patterns button"))
         assert text(tab, "#verdict").endswith("a pattern has no right answer")
         assert tab.problems() == []
