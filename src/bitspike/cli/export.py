@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitspike.cli.app import app
-from bitspike.cli.console import echo, echo_json
+from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.options import AsJson
 from bitspike.cli.process import tune_process
 
@@ -38,6 +38,8 @@ def export(
 
     lookup_export(to)  # before a run is read
     done = export_run(run, to, out)
+    for note in done.notes:
+        say(f"note: {note}")
     if as_json:
         echo_json(_plain(done))
         return

@@ -65,7 +65,7 @@ def predict(
         )
         given = read_files(files, network.trained_on, options)
         found = ask(network, given, keep=figure is not None, progress=begin)
-    for note in given.notes:
+    for note in (*network.trained_on.notes, *given.notes):
         say(f"note: {note}")
     _say_late(network, found)
     if figure is not None:

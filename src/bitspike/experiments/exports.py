@@ -44,6 +44,7 @@ class Exported:
     model: NetworkModel
     files: dict[str, int]
     then: str
+    notes: tuple[str, ...] = ()
 
     @property
     def weight_bytes(self) -> int:
@@ -67,7 +68,7 @@ def export_run(path: Path, to: str, out: Path | None = None) -> Exported:
     with explained(out):
         form.write(found, out)
     files = {name: size for name, (size, *when) in _files(out).items() if before.get(name) != (size, *when)}
-    return Exported(found.run, form.name, out, found.model, files, form.then(found.model, out))
+    return Exported(found.run, form.name, out, found.model, files, form.then(found.model, out), found.notes)
 
 
 def _require_run(path: Path) -> None:

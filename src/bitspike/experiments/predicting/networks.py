@@ -16,7 +16,6 @@ from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.nn.notation import count_neurons, parse
 from bitspike.text import did_you_mean
 from bitspike.train.numerics import as_input, cast, reproducible
-from bitspike.train.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from bitspike.deploy.engine import Engine
@@ -63,8 +62,7 @@ class RunNetwork:
         self.spec = made_with(self.run)
         self.device = torch.device(device)
         self.net = load_network(self.run, self.spec, self.device)
-        summary = RunFolder(self.run).read_summary() or {}
-        self.trained_on = of_run(self.run, self.spec, summary, self.net.input_shape, outputs_of(self.net))
+        self.trained_on = of_run(self.run, self.spec, self.net.input_shape, outputs_of(self.net))
 
     @property
     def neuron_steps(self) -> tuple[int, int]:
