@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or one of trials.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run's folder, or one of trials. For c and html also a packed file or a pretrained name.",
+        ),
+    ],
     to: Annotated[
         str,
         typer.Option(
@@ -32,7 +38,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the best network of a run as a file or a folder that runs without PyTorch."""
+    """Write the best network of a run, or a packed one, as a file or a folder that runs without PyTorch."""
     tune_process()
     from bitspike.experiments.exports import export_run, lookup_export
 
