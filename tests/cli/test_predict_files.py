@@ -150,6 +150,11 @@ REFUSED = {
     "events for images": (["on-images", "events.npz"], "but the network takes images of 8 x 8; write an array images"),
     "images for events": (["on-events", "images.npz"], "holds images, labels, but the network takes events"),
     "a picture for events": (["on-events", "good.png"], "which are events, and takes no pictures"),
+    "a table for events": (["on-events", "a.csv"], "events.npz, which are events; give an npz or HDF5 file of events"),
+    "an array for events": (["on-events", "a.npy"], "events.npz, which are events; give an npz or HDF5 file of events"),
+    "no suffix": (["on-events", "bare"], "events.npz, which are events; give an npz or HDF5 file of events"),
+    "a table for speech": (["on-speech", "a.csv"], "; give a recording (WAV), or an npz or HDF5 file of events"),
+    "a picture for speech": (["shd/best", "good.png"], "no pictures; give a recording (WAV), or an npz or HDF5 file"),
     "a large sensor": (["on-events", "large.npz"], "large.npz: the largest y is 11, but the network was trained on "
                        "events.npz, a sensor of 8 x 9 pixels, so that y is at most 8"),
     "no y": (["on-events", "line.npz"], "its events have x and no y, but the network was trained on events.npz"),
@@ -177,7 +182,8 @@ def test_what_is_refused_in_one_line(shipped, workplace, cli, case):
     (workplace / "bad.png").write_bytes(b"what")
     (workplace / "empty.png").write_bytes(b"")
     (workplace / "cut.png").write_bytes((workplace / "good.png").read_bytes()[:60])
-    (workplace / "a.txt").write_text("7")
+    for name in ("a.txt", "a.csv", "a.npy", "bare"):
+        (workplace / name).write_text("7")
     events = event_arrays(3, side=8)
     write_npz(workplace / "events.npz", **events)
     write_npz(workplace / "images.npz", **images(2, side=8))

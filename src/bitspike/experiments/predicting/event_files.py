@@ -42,6 +42,7 @@ def read_events(path: Path, trained_on: TrainedOn, options: ReadOptions) -> File
     notes: list[str] = []
     in_doubt = ""
     if path.suffix.lower() not in ARRAY_FILES:
+        _require_recording(path, trained_on)
         events, notes = _recording(path, trained_on, options)
     elif _has_layout_of_shd(path):
         require_hearing(path, trained_on)
@@ -113,12 +114,22 @@ def not_heard(trained_on: TrainedOn) -> str:
     )
 
 
+def _require_recording(path: Path, trained_on: TrainedOn) -> None:
+    """Raise unless the file is a recording, by its name or its beginning."""
+    if path.suffix.lower() == ".wav":
+        return
+    with path.open("rb") as stream:
+        if stream.read(4) == b"RIFF":
+            return
+    pictures = ", and takes no pictures" if path.suffix.lower() in SUFFIXES else ""
+    wav = "a recording (WAV), or " if trained_on.hears_recordings else ""
+    raise ValueError(
+        f"{path}: the network was trained on {trained_on.title}, which are events{pictures}; give {wav}an npz or HDF5 "
+        "file of events"
+    )
+
+
 def _recording(path: Path, trained_on: TrainedOn, options: ReadOptions) -> tuple[Events, list[str]]:
-    if path.suffix.lower() in SUFFIXES:
-        raise ValueError(
-            f"{path}: the network was trained on {trained_on.title}, which are events, and takes no pictures; give an "
-            "npz or HDF5 file of events"
-        )
     require_hearing(path, trained_on)
     sound = read_wav(path)
     mixed = [f"{path}: {sound.channels} channels were mixed to one"] if sound.channels > 1 else []
