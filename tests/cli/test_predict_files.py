@@ -138,6 +138,26 @@ def test_late_events_are_told(shipped, workplace, cli):
     assert "of the events come after the network's 9 ms" in cli("predict", shipped / "on-events", "late.npz")[2]
 
 
+def test_many_late_samples_are_counted(shipped, workplace, cli):
+    """Times in milliseconds, read as seconds: all events of all samples come too late, but for the first ones."""
+    arrays = event_arrays(12, side=8, unit="t")
+    write_npz(workplace / "ms.npz", **arrays)
+    lines = cli("predict", shipped / "on-events", "ms.npz", "--time-unit", "s")[2].splitlines()
+    late = [line for line in lines if "come after" in line]
+    assert [line.split(":")[1] for line in late] == [
+        " ms.npz[0]",
+        " ms.npz[1]",
+        " ms.npz[2]",
+        " 8 more samples",
+    ]  # one is empty
+    assert [line for line in lines if "--time-unit" in line] == late[-1:]
+    few = {**arrays, "t": arrays["t"] * np.where(np.arange(len(arrays["t"])) < arrays["offsets"][1], 1000, 0.5)}
+    write_npz(workplace / "few.npz", **few)
+    err = cli("predict", shipped / "on-events", "few.npz")[2]
+    assert "few.npz[0]: " in err
+    assert "--time-unit" not in err
+
+
 REFUSED = {
     "an unknown model": (["mnist/bests", "a.npz"], "mnist/bests does not exist: give a run's folder, a packed file, or "
                          "a pretrained network; did you mean 'mnist/best'?"),
