@@ -1,5 +1,6 @@
 """`bitspike export`: what is written, what it says, and what it refuses."""
 
+import errno
 import json
 import subprocess
 from pathlib import Path
@@ -58,6 +59,26 @@ def test_c_builds_and_passes_its_check(run, workplace, cli):
     done = subprocess.run(["make", "-s", "-C", "on-images-c", "check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "ok" in done.stdout
+
+
+@pytest.mark.parametrize("before", ["nothing", "an empty folder", "an earlier export"])
+def test_a_full_disk_leaves_no_half_a_folder(run, workplace, cli, monkeypatch, before):
+    if before == "an empty folder":
+        (workplace / "out").mkdir()
+    if before == "an earlier export":
+        assert cli("export", run, "--to", "c", "--out", "out")[0] == 0
+    there = sorted(workplace.rglob("*"))
+    with monkeypatch.context() as patch:
+        patch.setattr("bitspike.deploy.c_export.vector_source", fail_as_full)
+        err = refused(cli, run, "--to", "c", "--out", "out")
+    assert err.startswith("bitspike: out could not be written: no space left on device; free some space")
+    assert sorted(workplace.rglob("*")) == there
+    assert cli("export", run, "--to", "c", "--out", "out")[0] == 0
+    assert (workplace / "out" / "test_vector.c").is_file()
+
+
+def fail_as_full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_page_is_one_file(run, workplace, cli):

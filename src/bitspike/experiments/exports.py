@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +81,7 @@ def export_run(path: Path, to: str, out: Path | None = None) -> Exported:
     require_free(out, form)
     before = _files(out)
     with explained(out):
-        form.write(found, out)
+        (form.write if form.suffix else _write_folder(form))(found, out)
     files = {name: size for name, (size, *when) in _files(out).items() if before.get(name) != (size, *when)}
     return Exported(found.path, form.name, out, found.model, files, form.then(found.model, out), found.notes)
 
@@ -114,6 +115,22 @@ def _packed_source(path: Path, file: Path, form: Export) -> Source:
         )
     model, vector = read_packed_file(file)
     return Source(path, model, lambda: vector)
+
+
+def _write_folder(form: Export) -> Callable[[Source, Path], None]:
+    """Return the writer of a folder that leaves nothing behind if it fails, such as on a full disk."""
+
+    def write(found: Source, out: Path) -> None:
+        beside = out if out.is_dir() else out.parent  # on the same disk, and allowed to be written into
+        beside.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=beside, prefix=f".{out.name}-") as partial:
+            form.write(found, Path(partial))
+            for file in sorted(each for each in Path(partial).rglob("*") if each.is_file()):
+                place = out / file.relative_to(partial)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                file.replace(place)
+
+    return write
 
 
 def _files(out: Path) -> dict[str, tuple[int, int, int]]:
