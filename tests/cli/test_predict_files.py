@@ -178,7 +178,13 @@ REFUSED = {
     "a large sensor": (["on-events", "large.npz"], "large.npz: the largest y is 11, but the network was trained on "
                        "events.npz, a sensor of 8 x 9 pixels, so that y is at most 8"),
     "no y": (["on-events", "line.npz"], "its events have x and no y, but the network was trained on events.npz"),
-    "no polarity": (["on-events", "grey.npz"], "samples have the shape [1, 4, 4], but the network was trained on"),
+    "no polarity": (["on-events", "grey.npz"], "as its sensor has them; p is missing"),
+    "a unit for t_us": (["on-events", "events.npz", "--time-unit", "ms"], "its t_us is in microseconds, but "
+                        "--time-unit is 'ms'; leave it out"),
+    "too small a unit": (["on-events", "seconds.npz", "--time-unit", "us"], "--time-unit is too small a unit; try 's'"),
+    "other channels": (["on-images", "c2.npz"], "c2.npz: images have 2 channels, but the network takes 1; give images"),
+    "swapped arguments": (["events.npz", "on-events"], "events.npz is not a packed network, or is damaged: the first "
+                          "argument is the model, a run's folder, a packed file or a pretrained network; the files"),
     "no sample": (["on-events", "none.npz"], "none.npz: holds no sample"),
     "values of another shape": (["on-spikes", "other.npz"], "samples have the shape [9], but the network was"),
     "a picture for values": (["on-spikes", "good.png"], "nothing says how such a file becomes a sample"),
@@ -213,6 +219,9 @@ def test_what_is_refused_in_one_line(shipped, workplace, cli, case):
     none = {name: each[:0] for name, each in events.items() if name not in ("labels", "offsets")}
     write_npz(workplace / "none.npz", **none, offsets=np.zeros(1, int))
     write_npz(workplace / "other.npz", spikes=np.zeros((2, 3, 9), int))
+    many = {"x": np.zeros(300, np.uint8), "y": np.zeros(300, np.uint8), "p": np.zeros(300, np.uint8)}
+    write_npz(workplace / "seconds.npz", **many, t=np.linspace(0, 1, 300), offsets=np.array([0, 300]))
+    write_npz(workplace / "c2.npz", images=np.zeros((2, 2, 8, 8), np.uint8))
     model, *others = arguments
     status, out, err = cli("predict", shipped / model if (shipped / model).exists() else model, *others)
     assert (status, out) == (1, ""), err
