@@ -1,5 +1,6 @@
 """`bitspike export`: what is written, what it says, and what it refuses."""
 
+import errno
 import json
 import subprocess
 from pathlib import Path
@@ -60,12 +61,52 @@ def test_c_builds_and_passes_its_check(run, workplace, cli):
     assert "ok" in done.stdout
 
 
+@pytest.mark.parametrize("before", ["nothing", "an empty folder", "an earlier export"])
+def test_a_full_disk_leaves_no_half_a_folder(run, workplace, cli, monkeypatch, before):
+    if before == "an empty folder":
+        (workplace / "out").mkdir()
+    if before == "an earlier export":
+        assert cli("export", run, "--to", "c", "--out", "out")[0] == 0
+    there = sorted(workplace.rglob("*"))
+    with monkeypatch.context() as patch:
+        patch.setattr("bitspike.deploy.c_export.vector_source", fail_as_full)
+        err = refused(cli, run, "--to", "c", "--out", "out")
+    assert err.startswith("bitspike: out could not be written: no space left on device; free some space")
+    assert sorted(workplace.rglob("*")) == there
+    assert cli("export", run, "--to", "c", "--out", "out")[0] == 0
+    assert (workplace / "out" / "test_vector.c").is_file()
+
+
+def fail_as_full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_page_is_one_file(run, workplace, cli):
     status, out, _ = cli("export", run, "--to", "html")
     assert status == 0
     assert out.splitlines()[-1] == "next: open on-images.html in a browser"
     assert (workplace / "on-images.html").read_text().startswith("<!doctype html>")
     assert cli("export", run, "--to", "html")[0] == 0  # over the earlier one
+
+
+def test_a_packed_file_becomes_what_its_run_becomes(run, workplace, cli):
+    assert cli("export", run, "--to", "packed", "--out", "net.safetensors")[0] == 0
+    for to, ending in (("c", ""), ("html", ".html")):
+        for given, name in ((run, "of-run"), ("net.safetensors", "of-file")):
+            assert cli("export", given, "--to", to, "--out", f"{name}{ending}")[0] == 0
+    pages = [(workplace / f"{name}.html").read_bytes() for name in ("of-run", "of-file")]
+    assert sorted(pages[0]) == sorted(pages[1])  # the metadata may have another order
+    files = {each.name: each.read_bytes() for each in (workplace / "of-run").iterdir()}
+    assert {each.name: each.read_bytes() for each in (workplace / "of-file").iterdir()} == files
+
+
+def test_a_pretrained_name_becomes_c_and_a_page(workplace, cli):
+    status, out, err = cli("export", "mnist/best", "--to", "html")
+    assert (status, err) == (0, "")
+    assert out.startswith("mnist/best (mnist/best): ")
+    assert (workplace / "mnist-best.html").is_file()
+    told = json.loads(cli("export", "mnist/best", "--to", "c", "--json")[1])
+    assert (told["run"], told["out"], told["next"]) == ("mnist/best", "mnist-best-c", "make -C mnist-best-c check")
 
 
 def test_trials_give_the_best_of_them(run, workplace, cli):
@@ -95,15 +136,22 @@ def test_what_is_refused(run, workplace, cli):
     )
     assert "known are packed, c, html" in refused(cli, run, "--to", "nir")
     assert "holds no run" in refused(cli, workplace, "--to", "packed")
-    needs = "export needs the folder of a run, as bitspike train makes it\n"
-    assert refused(cli, "fashion/best", "--to", "c") == (
+    needs = "export --to packed needs the folder of a run, as bitspike train makes it\n"
+    assert refused(cli, "fashion/best", "--to", "packed") == (
         f"bitspike: fashion/best is a pretrained network, which is packed already: bitspike predict takes it; {needs}"
     )
     assert cli("export", run, "--to", "packed", "--out", "a.safetensors")[0] == 0
-    assert refused(cli, "a.safetensors", "--to", "c") == (
+    assert refused(cli, "a.safetensors", "--to", "packed") == (
         f"bitspike: a.safetensors is packed already: bitspike predict takes it; {needs}"
     )
-    assert refused(cli, run / "best.safetensors", "--to", "c").endswith(f"best.safetensors is a file; {needs}")
+    assert refused(cli, run / "best.safetensors", "--to", "c").endswith(
+        "best.safetensors is a file, and no packed network; "
+        "give a run's folder, a packed file, or a pretrained network\n"
+    )
+    assert refused(cli, "fashion/bes", "--to", "c").startswith(
+        "bitspike: fashion/bes does not exist: give a run's folder, a packed file, or a pretrained network; "
+        "did you mean 'fashion/best'? pretrained are "
+    )
     (workplace / "mine").mkdir()
     assert "mine is a folder, but a file is written; give --out mine/NAME.safetensors" in refused(
         cli, run, "--to", "packed", "--out", "mine"

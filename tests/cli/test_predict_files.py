@@ -138,6 +138,26 @@ def test_late_events_are_told(shipped, workplace, cli):
     assert "of the events come after the network's 9 ms" in cli("predict", shipped / "on-events", "late.npz")[2]
 
 
+def test_many_late_samples_are_counted(shipped, workplace, cli):
+    """Times in milliseconds, read as seconds: all events of all samples come too late, but for the first ones."""
+    arrays = event_arrays(12, side=8, unit="t")
+    write_npz(workplace / "ms.npz", **arrays)
+    lines = cli("predict", shipped / "on-events", "ms.npz", "--time-unit", "s")[2].splitlines()
+    late = [line for line in lines if "come after" in line]
+    assert [line.split(":")[1] for line in late] == [
+        " ms.npz[0]",
+        " ms.npz[1]",
+        " ms.npz[2]",
+        " 8 more samples",
+    ]  # one is empty
+    assert [line for line in lines if "--time-unit" in line] == late[-1:]
+    few = {**arrays, "t": arrays["t"] * np.where(np.arange(len(arrays["t"])) < arrays["offsets"][1], 1000, 0.5)}
+    write_npz(workplace / "few.npz", **few)
+    err = cli("predict", shipped / "on-events", "few.npz")[2]
+    assert "few.npz[0]: " in err
+    assert "--time-unit" not in err
+
+
 REFUSED = {
     "an unknown model": (["mnist/bests", "a.npz"], "mnist/bests does not exist: give a run's folder, a packed file, or "
                          "a pretrained network; did you mean 'mnist/best'?"),
@@ -150,10 +170,21 @@ REFUSED = {
     "events for images": (["on-images", "events.npz"], "but the network takes images of 8 x 8; write an array images"),
     "images for events": (["on-events", "images.npz"], "holds images, labels, but the network takes events"),
     "a picture for events": (["on-events", "good.png"], "which are events, and takes no pictures"),
+    "a table for events": (["on-events", "a.csv"], "events.npz, which are events; give an npz or HDF5 file of events"),
+    "an array for events": (["on-events", "a.npy"], "events.npz, which are events; give an npz or HDF5 file of events"),
+    "no suffix": (["on-events", "bare"], "events.npz, which are events; give an npz or HDF5 file of events"),
+    "a table for speech": (["on-speech", "a.csv"], "; give a recording (WAV), or an npz or HDF5 file of events"),
+    "a picture for speech": (["shd/best", "good.png"], "no pictures; give a recording (WAV), or an npz or HDF5 file"),
     "a large sensor": (["on-events", "large.npz"], "large.npz: the largest y is 11, but the network was trained on "
                        "events.npz, a sensor of 8 x 9 pixels, so that y is at most 8"),
     "no y": (["on-events", "line.npz"], "its events have x and no y, but the network was trained on events.npz"),
-    "no polarity": (["on-events", "grey.npz"], "samples have the shape [1, 4, 4], but the network was trained on"),
+    "no polarity": (["on-events", "grey.npz"], "as its sensor has them; p is missing"),
+    "a unit for t_us": (["on-events", "events.npz", "--time-unit", "ms"], "its t_us is in microseconds, but "
+                        "--time-unit is 'ms'; leave it out"),
+    "too small a unit": (["on-events", "seconds.npz", "--time-unit", "us"], "--time-unit is too small a unit; try 's'"),
+    "other channels": (["on-images", "c2.npz"], "c2.npz: images have 2 channels, but the network takes 1; give images"),
+    "swapped arguments": (["events.npz", "on-events"], "events.npz is not a packed network, or is damaged: the first "
+                          "argument is the model, a run's folder, a packed file or a pretrained network; the files"),
     "no sample": (["on-events", "none.npz"], "none.npz: holds no sample"),
     "values of another shape": (["on-spikes", "other.npz"], "samples have the shape [9], but the network was"),
     "a picture for values": (["on-spikes", "good.png"], "nothing says how such a file becomes a sample"),
@@ -177,7 +208,8 @@ def test_what_is_refused_in_one_line(shipped, workplace, cli, case):
     (workplace / "bad.png").write_bytes(b"what")
     (workplace / "empty.png").write_bytes(b"")
     (workplace / "cut.png").write_bytes((workplace / "good.png").read_bytes()[:60])
-    (workplace / "a.txt").write_text("7")
+    for name in ("a.txt", "a.csv", "a.npy", "bare"):
+        (workplace / name).write_text("7")
     events = event_arrays(3, side=8)
     write_npz(workplace / "events.npz", **events)
     write_npz(workplace / "images.npz", **images(2, side=8))
@@ -187,6 +219,9 @@ def test_what_is_refused_in_one_line(shipped, workplace, cli, case):
     none = {name: each[:0] for name, each in events.items() if name not in ("labels", "offsets")}
     write_npz(workplace / "none.npz", **none, offsets=np.zeros(1, int))
     write_npz(workplace / "other.npz", spikes=np.zeros((2, 3, 9), int))
+    many = {"x": np.zeros(300, np.uint8), "y": np.zeros(300, np.uint8), "p": np.zeros(300, np.uint8)}
+    write_npz(workplace / "seconds.npz", **many, t=np.linspace(0, 1, 300), offsets=np.array([0, 300]))
+    write_npz(workplace / "c2.npz", images=np.zeros((2, 2, 8, 8), np.uint8))
     model, *others = arguments
     status, out, err = cli("predict", shipped / model if (shipped / model).exists() else model, *others)
     assert (status, out) == (1, ""), err

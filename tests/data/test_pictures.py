@@ -54,6 +54,13 @@ def test_too_many_pixels_are_refused_before_they_are_read(tmp_path, monkeypatch)
         read_picture(tmp_path / "large.png")
 
 
+def test_more_pixels_than_pillow_opens_are_not_called_damaged(tmp_path, monkeypatch):
+    Image.new("1", (40, 30)).save(tmp_path / "huge.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(ValueError, match=r"huge\.png: has more than the 67,108,864 pixels that are read; save it"):
+        read_picture(tmp_path / "huge.png")
+
+
 def test_without_pillow_a_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ModuleNotFoundError, match=r"pictures are read by Pillow, .* pip install 'bitspike\[report\]'"):

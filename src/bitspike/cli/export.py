@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bitspike.cli.app import app
-from bitspike.cli.console import echo, echo_json
+from bitspike.cli.console import echo, echo_json, say
 from bitspike.cli.options import AsJson
 from bitspike.cli.process import tune_process
 
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder, or one of trials.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run's folder, or one of trials. For c and html also a packed file or a pretrained name.",
+        ),
+    ],
     to: Annotated[
         str,
         typer.Option(
@@ -32,12 +38,14 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the best network of a run as a file or a folder that runs without PyTorch."""
+    """Write the best network of a run, or a packed one, as a file or a folder that runs without PyTorch."""
     tune_process()
     from bitspike.experiments.exports import export_run, lookup_export
 
     lookup_export(to)  # before a run is read
     done = export_run(run, to, out)
+    for note in done.notes:
+        say(f"note: {note}")
     if as_json:
         echo_json(_plain(done))
         return

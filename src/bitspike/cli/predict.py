@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bitspike.experiments.predicting.predictions import Prediction
 
 LATE = 0.05  # a smaller share of events that come too late is not worth a note
+MOST_LATE = 3  # samples with a note of their own; the others are counted
+MOST = 0.5  # of the events of most samples are lost if the unit of time is wrong
 
 
 @app.command()
@@ -65,9 +67,9 @@ def predict(
         )
         given = read_files(files, network.trained_on, options)
         found = ask(network, given, keep=figure is not None, progress=begin)
-    for note in given.notes:
+    for note in (*network.trained_on.notes, *given.notes):
         say(f"note: {note}")
-    _say_late(network, found)
+    _say_late(network, found, files)
     if figure is not None:
         draw_heard(network, given, found, figure)
     if as_json:
@@ -81,16 +83,24 @@ def predict(
         echo(f"figure: {figure}")
 
 
-def _say_late(network: Network, found: list[Prediction]) -> None:
-    if network.trained_on.input.kind != "events":
+def _say_late(network: Network, found: list[Prediction], files: list[Path]) -> None:
+    """Say which samples have many events after the network's time: the first ones by name, and how many others."""
+    late = [each for each in found if each.missed > LATE]
+    if network.trained_on.input.kind != "events" or not late:
         return
     from bitspike.experiments.model_input import binning_by
+    from bitspike.experiments.predicting.files import is_recording
 
     what = "spikes" if network.trained_on.hears_recordings else "events"
-    end = binning_by(network.trained_on.input).end_us / 1000
-    for each in found:
-        if each.missed > LATE:
-            say(f"note: {each.name}: {each.missed:.0%} of the {what} come after the network's {end:g} ms")
+    after = f"the {what} come after the network's {binning_by(network.trained_on.input).end_us / 1000:g} ms"
+    lines = [f"{each.name}: {each.missed:.0%} of {after}" for each in late[:MOST_LATE]]
+    if (rest := len(late) - len(lines)) > 0:
+        lines.append(f"{rest} more sample{'s' * (rest > 1)}: more than {LATE:.0%} of {after}")
+    lost = sum(each.missed > MOST for each in found) > MOST * len(found)
+    if lost and not all(map(is_recording, files)):
+        lines[-1] += "; is the unit of time another? --time-unit gives that of an array t"
+    for line in lines:
+        say(f"note: {line}")
 
 
 def _line(prediction: Prediction) -> str:

@@ -148,18 +148,20 @@ def read_event_file(
     limit: int = LIMIT,
     from_first: bool = True,
     labelled: bool = True,
+    option: str = "data.time_unit",
 ) -> Events:
     """Read events: `t` in `time_unit` (or `t_us`), `x`, perhaps `y` and `p`, `offsets [N+1]` and `labels [N]`.
 
     Without `sensor` the largest coordinates give its size, which is too small if no event touched its border. Each
     sample is sorted by time, and unless `from_first` is False its time starts at its first event. `p` may be 0 and 1,
     -1 and 1, or truth values. Unless they must be `labelled`, samples of a file without labels have the label -1.
+    Errors call the unit of time `option`.
     """
     with open_arrays(path, limit) as arrays:
         name, unit = _time(path, arrays, time_unit)
         given = array(path, arrays, name)
         t = microseconds(path, name, given, MICROSECONDS[unit])
-        require_different_times(path, name, given, MICROSECONDS[unit])
+        require_different_times(path, name, given, MICROSECONDS[unit], option=option)
         columns = {"x": _column(path, arrays, "x", len(t), 2**31 - 1)}
         if "y" in arrays:
             columns["y"] = _column(path, arrays, "y", len(t), 2**31 - 1)

@@ -37,7 +37,7 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
         raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's own bound on pixels is above ours
+            warnings.simplefilter("ignore")  # Pillow warns above a bound of its own, and raises above twice that
             with image_module.open(path, formats=FORMATS) as opened:
                 width, height = opened.size
                 if width * height > MOST_PIXELS:
@@ -45,6 +45,11 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
                 return _channels(ops.exif_transpose(opened), opened.format)
     except _RefusedError as error:
         raise ValueError(f"{path}: {error}") from None
+    except image_module.DecompressionBombError:  # Pillow does not say its width and height
+        raise ValueError(
+            f"{path}: has more than the {MOST_PIXELS:,} pixels that are read; save it smaller, the network scales it "
+            "down anyway"
+        ) from None
     except image_module.UnidentifiedImageError:
         raise ValueError(f"{path}: {_beginning(path)}; give a picture that Pillow reads, such as PNG or JPEG") from None
     except Exception as error:  # Pillow fails in any way on damaged bytes

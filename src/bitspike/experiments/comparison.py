@@ -13,6 +13,7 @@ from bitspike.data.fingerprint import fingerprint
 from bitspike.data.locate import locate
 from bitspike.data.samples import Dataset
 from bitspike.experiments.assembly import RunOptions
+from bitspike.experiments.data_facts import facts_setting
 from bitspike.experiments.held_out import held_out_groups
 from bitspike.experiments.run_data import groups_digest, kind_of
 from bitspike.experiments.schema import Experiment, as_values
@@ -97,9 +98,14 @@ def _digest(values: Any) -> str:
 
 
 def origin(spec: Experiment, data: Dataset, options: RunOptions, samples: Mapping[str, str]) -> Origin:
-    """Return the digests of settings and of `samples` that a run's files keep."""
+    """Return what a run's files keep: digests of settings and of `samples`, and how to use the network."""
     return Origin(
-        settings={"experiment": settings_digest(spec), "network": network_digest(spec), **_passed_samples(spec, data)},
+        settings={
+            "experiment": settings_digest(spec),
+            "network": network_digest(spec),
+            **_passed_samples(spec, data),
+            **facts_setting(spec, data),
+        },
         samples=samples,
         where=lambda split: samples_in_words(spec, split, options.data_root),
         identity_before=identity(spec, data, paths=True),

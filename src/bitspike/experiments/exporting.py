@@ -14,6 +14,7 @@ from bitspike.deploy.describe import describe
 from bitspike.deploy.model import NetworkModel
 from bitspike.deploy.packing.limits import MOST_NOTE
 from bitspike.experiments.assembly import outputs_of
+from bitspike.experiments.data_facts import kept_facts, unknown_facts
 from bitspike.experiments.model_input import class_names, model_input, time_unit
 from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.experiments.schema import Experiment
@@ -23,15 +24,20 @@ from bitspike.train.checkpoint import weights_info
 from bitspike.train.run_folder import RunFolder
 
 UNKNOWN_LABELS = "too many to list"
+NOT_KNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribedRun:
-    """The best network of a run: in PyTorch, in evaluation mode on the CPU, and as plain arrays."""
+    """The best network of a run: in PyTorch, in evaluation mode on the CPU, and as plain arrays.
+
+    `notes` are what a person should know.
+    """
 
     run: Path
     net: SpikingNetwork
     model: NetworkModel
+    notes: tuple[str, ...] = ()
 
 
 def described_run(path: Path) -> DescribedRun:
@@ -42,18 +48,19 @@ def described_run(path: Path) -> DescribedRun:
     run = best_trial(path)
     spec = made_with(run)
     net = load_network(run, spec, torch.device("cpu"))
-    summary = RunFolder(run).read_summary() or {}
+    facts = kept_facts(run, spec)
+    unknown = unknown_facts(spec, facts)
     try:
         model = describe(
             net,
             input=model_input(run, spec),
-            class_names=class_names(spec.data, outputs_of(net), texts(summary.get("class_names"))),
-            metadata=_metadata(run, spec, summary),
+            class_names=class_names(spec.data, outputs_of(net), texts(facts.get("class_names"))),
+            metadata=_metadata(run, spec, facts),
         )
     except ValueError as error:
         reason = str(error).removeprefix("describe: ")
         raise ValueError(f"{run} cannot be exported: {reason}") from None
-    return DescribedRun(run, net, model)
+    return DescribedRun(run, net, model, (f"{run}: {unknown}",) if unknown else ())
 
 
 def texts(values: Any) -> list[str]:
@@ -61,9 +68,9 @@ def texts(values: Any) -> list[str]:
     return [printable(str(value)) for value in values] if isinstance(values, list) else []
 
 
-def _metadata(run: Path, spec: Experiment, summary: Mapping[str, Any]) -> dict[str, str]:
+def _metadata(run: Path, spec: Experiment, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return what a person asks about the network, and what `bitspike predict` needs: all of it text."""
-    labels = texts(summary.get("file_labels"))  # none where they are 0, 1, 2 and so on
+    labels = texts(facts.get("file_labels"))  # none where they are 0, 1, 2 and so on
     found = {
         "experiment": spec.name,
         "title": spec.title,
@@ -71,8 +78,8 @@ def _metadata(run: Path, spec: Experiment, summary: Mapping[str, Any]) -> dict[s
         "protocol": spec.train.protocol,
         "logit_scale": f"{spec.train.logit_scale:g}",
         "time_unit": time_unit(spec.data) or "",
-        "labels": _in_json(labels),
-        **_results(summary),
+        "labels": NOT_KNOWN if unknown_facts(spec, facts) else _in_json(labels),
+        **_results(facts),
         "weights_sha256": weights_info(RunFolder(run).best).digest or "",
     }
     return {key: printable(text)[:MOST_NOTE] for key, text in found.items() if text}

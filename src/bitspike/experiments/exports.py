@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bitspike.deploy.model import NetworkModel
-from bitspike.deploy.pretrained import pretrained_names
-from bitspike.experiments.exporting import DescribedRun, described_run
+from bitspike.deploy.packing.vector import CheckVector
+from bitspike.deploy.pretrained import pretrained_names, pretrained_path
+from bitspike.experiments.exporting import described_run
 from bitspike.experiments.predicting.trained_on import of_model
 from bitspike.files import explained, require_folder
 from bitspike.text import did_you_mean, printable
@@ -17,6 +19,17 @@ from bitspike.text import did_you_mean, printable
 C_MARK = b"written by bitspike"  # in model.h
 PAGE_MARK = b'"inputShape":'  # of the network within the page
 MOST_READ = 1 << 20  # bytes that are searched for a mark
+_GIVE = "a run's folder, a packed file, or a pretrained network"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A network to export: where it lies, its plain arrays, a vector to check engines with, and notes for a person."""
+
+    path: Path
+    model: NetworkModel
+    vector: Callable[[], CheckVector | None]  # PyTorch computes that of a run
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +42,7 @@ class Export:
     name: str
     what: str
     suffix: str
-    write: Callable[[DescribedRun, Path], object]
+    write: Callable[[Source, Path], object]
     is_one: Callable[[Path], bool]
     then: Callable[[NetworkModel, Path], str]
 
@@ -44,6 +57,7 @@ class Exported:
     model: NetworkModel
     files: dict[str, int]
     then: str
+    notes: tuple[str, ...] = ()
 
     @property
     def weight_bytes(self) -> int:
@@ -57,27 +71,66 @@ class Exported:
 
 
 def export_run(path: Path, to: str, out: Path | None = None) -> Exported:
-    """Write the best network of a run in the form `to`; `out` is by default named after the experiment."""
+    """Write a network in the form `to`; `out` is by default named after the experiment.
+
+    `path` is a run, whose best network is taken, a packed file, or the name of a pretrained network.
+    """
     form = lookup_export(to)
-    _require_run(path)
-    found = described_run(path)
+    found = _source(path, form)
     out = default_out(found.model, form) if out is None else out
     require_free(out, form)
     before = _files(out)
     with explained(out):
-        form.write(found, out)
+        (form.write if form.suffix else _write_folder(form))(found, out)
     files = {name: size for name, (size, *when) in _files(out).items() if before.get(name) != (size, *when)}
-    return Exported(found.run, form.name, out, found.model, files, form.then(found.model, out))
+    return Exported(found.path, form.name, out, found.model, files, form.then(found.model, out), found.notes)
 
 
-def _require_run(path: Path) -> None:
-    """Raise if a packed file or a pretrained network is given: neither holds the run that an export is made from."""
-    needs = "export needs the folder of a run, as bitspike train makes it"
-    if not path.exists() and path.as_posix() in pretrained_names():
-        raise ValueError(f"{path} is a pretrained network, which is packed already: bitspike predict takes it; {needs}")
-    if path.is_file():
-        packed = "is packed already: bitspike predict takes it" if _is_packed(path) else "is a file"
-        raise NotADirectoryError(f"{path} {packed}; {needs}")
+def _source(path: Path, form: Export) -> Source:
+    """Return the network of a run, of a packed file or of a pretrained name; the last two are not packed again."""
+    known = not path.exists() and path.as_posix() in pretrained_names()
+    if known or path.is_file():
+        return _packed_source(path, pretrained_path(path.as_posix()) if known else path, form)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist: give {_GIVE}; {did_you_mean(path.as_posix(), pretrained_names(), cutoff=0.4)}"
+            f"pretrained are {', '.join(pretrained_names())}"
+        )
+    from bitspike.deploy.packing.answers import make_vector
+
+    found = described_run(path)
+    return Source(found.run, found.model, lambda: make_vector(found.net, found.model), found.notes)
+
+
+def _packed_source(path: Path, file: Path, form: Export) -> Source:
+    from bitspike.deploy.packed import read_packed_file
+
+    if not _is_packed(file):
+        raise NotADirectoryError(f"{path} is a file, and no packed network; give {_GIVE}")
+    if form.name == "packed":
+        what = "is packed already" if file == path else "is a pretrained network, which is packed already"
+        raise ValueError(
+            f"{path} {what}: bitspike predict takes it; export --to packed needs the folder of a run, as bitspike "
+            "train makes it"
+        )
+    model, vector = read_packed_file(file)
+    return Source(path, model, lambda: vector)
+
+
+def _write_folder(form: Export) -> Callable[[Source, Path], None]:
+    """Return the writer of a folder that leaves nothing behind if it fails, such as on a full disk."""
+
+    def write(found: Source, out: Path) -> None:
+        beside = out if out.is_dir() else out.parent  # on the same disk, and allowed to be written into
+        beside.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=beside, prefix=f".{out.name}-") as partial:
+            form.write(found, Path(partial))
+            for file in sorted(each for each in Path(partial).rglob("*") if each.is_file()):
+                place = out / file.relative_to(partial)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                file.replace(place)
+
+    return write
 
 
 def _files(out: Path) -> dict[str, tuple[int, int, int]]:
@@ -119,11 +172,10 @@ def require_free(out: Path, form: Export) -> None:
 # ---- The forms. Each is imported when it is used.
 
 
-def _write_packed(found: DescribedRun, out: Path) -> None:
+def _write_packed(found: Source, out: Path) -> None:
     from bitspike.deploy.packed import write_packed
-    from bitspike.deploy.packing.answers import make_vector
 
-    write_packed(found.model, out, make_vector(found.net, found.model))  # PyTorch's answer
+    write_packed(found.model, out, found.vector())
 
 
 def _is_packed(path: Path) -> bool:
@@ -136,11 +188,10 @@ def _is_packed(path: Path) -> bool:
     return True
 
 
-def _write_c(found: DescribedRun, out: Path) -> None:
+def _write_c(found: Source, out: Path) -> None:
     from bitspike.deploy.c_export import write_c
-    from bitspike.deploy.packing.answers import make_vector
 
-    write_c(found.model, out, make_vector(found.net, found.model))
+    write_c(found.model, out, found.vector())
 
 
 def _is_c(folder: Path) -> bool:
@@ -148,7 +199,7 @@ def _is_c(folder: Path) -> bool:
     return header.is_file() and C_MARK in header.read_bytes()[:MOST_READ]
 
 
-def _write_page(found: DescribedRun, out: Path) -> None:
+def _write_page(found: Source, out: Path) -> None:
     from bitspike.deploy.page import write_page
 
     write_page(found.model, out)

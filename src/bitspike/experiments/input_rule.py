@@ -1,9 +1,9 @@
-"""The input of a run's network: how a new recording becomes one. A run's summary.json keeps it in the table `input`."""
+"""The input of a run's network: how a new recording becomes one. `data_facts.py` keeps it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,8 +11,9 @@ from bitspike.data.binning import Binning, EventRule, bin_events
 from bitspike.data.datasets import binning_of
 from bitspike.data.events import Events
 from bitspike.data.own_paths import expanded
-from bitspike.data.samples import Dataset, Frames, Images
+from bitspike.data.samples import Frames
 from bitspike.data.speech.spike_files import DIGITS
+from bitspike.experiments.data_facts import kept_facts
 from bitspike.experiments.saved import best_trial, made_with
 from bitspike.experiments.schema import Experiment
 from bitspike.nn.notation import parse
@@ -82,29 +83,6 @@ class InputRule:
         return bin_events(events, self.events.binning)
 
 
-def recorded_input(spec: Experiment, data: Dataset) -> dict[str, Any]:
-    """Return the table `input` of a run's summary: plain values, as JSON holds them."""
-    samples = data.test
-    if isinstance(samples, Images):
-        return {"kind": "images", "shape": list(data.shape), "steps": spec.net.steps}
-    table: dict[str, Any] = {"kind": "spikes", "shape": list(data.shape), "steps": samples.steps}
-    if samples.rule is None:
-        return table
-    return {
-        **table,
-        "kind": "events",
-        **asdict(samples.rule.binning),
-        "sensor": list(_sensor(data)),
-        "time_origin": samples.rule.origin,
-    }
-
-
-def _sensor(data: Dataset) -> tuple[int, ...]:
-    """Return the size of the sensor that holds the events of all splits: where it was found, they may differ."""
-    rules = [part.rule for part in (data.train, data.test, data.valid) if isinstance(part, Frames)]
-    return tuple(map(max, zip(*(rule.sensor for rule in rules if rule is not None), strict=True)))
-
-
 def input_rule(run: str | Path) -> InputRule:
     """Return what the best network of a run takes; no data is read.
 
@@ -114,19 +92,24 @@ def input_rule(run: str | Path) -> InputRule:
     folder = best_trial(Path(run))
     spec = made_with(folder)
     shape = weights_info(RunFolder(folder).best).input_shape
-    summary = RunFolder(folder).read_summary() or {}
-    table = summary.get("input")
+    facts = kept_facts(folder, spec)
+    table = facts.get("input")
     try:
         kind, steps, events = _earlier(spec, shape) if table is None else _kept(table, shape)
     except (KeyError, TypeError, ValueError) as error:
-        place = RunFolder(folder).summary if table is not None else folder
+        place = folder if table is None else _place(RunFolder(folder))
         why = f"its table input lacks {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{place}: {why}") from None
-    return InputRule(kind, shape, steps, _class_names(spec, shape, summary), events, spec.data.time_unit)
+    return InputRule(kind, shape, steps, _class_names(spec, shape, facts), events, spec.data.time_unit)
+
+
+def _place(folder: RunFolder) -> Path:
+    """Return the file that a run keeps its table `input` in."""
+    return folder.summary if folder.summary.is_file() else folder.best
 
 
 def _kept(table: Any, shape: tuple[int, ...]) -> tuple[Kind, int | None, EventRule | None]:
-    """Return what a summary's table says, checked: nothing read from a file is trusted."""
+    """Return what a run's table says, checked: nothing read from a file is trusted."""
     if not isinstance(table, Mapping) or table["kind"] not in get_args(Kind) or table["shape"] != list(shape):
         raise ValueError(f"its table input must be that of a network on {list(shape)}, but is another; train again")
     if type(table["steps"]) is not int or table["steps"] < 1:
@@ -178,10 +161,10 @@ def _earlier(spec: Experiment, shape: tuple[int, ...]) -> tuple[Kind, int | None
     return kind, binning.steps, EventRule(binning, sensor, origin)
 
 
-def _class_names(spec: Experiment, shape: tuple[int, ...], summary: Mapping[str, Any]) -> tuple[str, ...]:
+def _class_names(spec: Experiment, shape: tuple[int, ...], facts: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the outputs: those that the run keeps, the digits of SHD, or numbers."""
     layers, _ = parse(spec.net.notation, shape)
     outputs = getattr(layers[-1], "outputs", 0)
-    kept = summary.get("class_names")
+    kept = facts.get("class_names")
     names = [str(name) for name in kept] if isinstance(kept, list) else list(DIGITS if spec.data.name == "shd" else ())
     return tuple([*names, *map(str, range(len(names), outputs))][:outputs])

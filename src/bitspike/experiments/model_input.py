@@ -12,9 +12,9 @@ from bitspike.data.catalog import CATALOG
 from bitspike.data.config import DataConfig
 from bitspike.data.entry import EventSource
 from bitspike.deploy.model import InputModel
+from bitspike.experiments.data_facts import kept_facts
 from bitspike.experiments.input_rule import input_rule
 from bitspike.experiments.schema import Experiment
-from bitspike.train.run_folder import RunFolder
 
 TimeUnit = Literal["s", "ms", "us"]
 
@@ -28,8 +28,7 @@ def model_input(run: Path, spec: Experiment) -> InputModel:
     try:
         rule = input_rule(run)
     except (ValueError, OSError):
-        kept = (RunFolder(run).read_summary() or {}).get("input")
-        if kept is not None or spec.data.name is not None:
+        if kept_facts(run, spec).get("input") is not None or spec.data.name is not None:
             raise
         return InputModel("values")  # an earlier version kept nothing, and one's own file is gone
     if (events := rule.events) is not None:

@@ -12,8 +12,8 @@ from bitspike.data.catalog import drawn_from_seed, usual_edition
 from bitspike.data.samples import Dataset, Samples
 from bitspike.experiments.assembly import RunOptions
 from bitspike.experiments.comparison import SAME_NUMBERS, differences
+from bitspike.experiments.data_facts import data_facts
 from bitspike.experiments.held_out import held_out_groups
-from bitspike.experiments.input_rule import recorded_input
 from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
@@ -70,8 +70,7 @@ def summarize_run(
             "test": len(data.test),
         },
         "held_out": _held_out(spec, dataset),
-        "input": recorded_input(spec, dataset),
-        **_names(dataset),
+        **data_facts(spec, dataset),
         "samples_sha256": dict(trainer.origin.samples),
         "parameters": sum(p.numel() for p in trainer.net.parameters()),
         "seed": spec.seed,
@@ -104,14 +103,6 @@ def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
     delays = {name: module for name, module in net.named_modules() if isinstance(module, Delay)}
     means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
     return {"delays": means} if means else {}
-
-
-def _names(dataset: Dataset) -> dict[str, list[str]]:
-    """Return the names of the classes and their labels in the user's files; nothing if both are 0, 1, 2 and so on."""
-    plain = tuple(map(str, range(dataset.classes)))
-    if not dataset.file_labels or dataset.class_names == dataset.file_labels == plain:
-        return {}
-    return {"class_names": list(dataset.class_names), "file_labels": list(dataset.file_labels)}
 
 
 def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int | str]] | None:

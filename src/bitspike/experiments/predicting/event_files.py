@@ -42,6 +42,7 @@ def read_events(path: Path, trained_on: TrainedOn, options: ReadOptions) -> File
     notes: list[str] = []
     in_doubt = ""
     if path.suffix.lower() not in ARRAY_FILES:
+        _require_recording(path, trained_on)
         events, notes = _recording(path, trained_on, options)
     elif _has_layout_of_shd(path):
         require_hearing(path, trained_on)
@@ -113,12 +114,22 @@ def not_heard(trained_on: TrainedOn) -> str:
     )
 
 
+def _require_recording(path: Path, trained_on: TrainedOn) -> None:
+    """Raise unless the file is a recording, by its name or its beginning."""
+    if path.suffix.lower() == ".wav":
+        return
+    with path.open("rb") as stream:
+        if stream.read(4) == b"RIFF":
+            return
+    pictures = ", and takes no pictures" if path.suffix.lower() in SUFFIXES else ""
+    wav = "a recording (WAV), or " if trained_on.hears_recordings else ""
+    raise ValueError(
+        f"{path}: the network was trained on {trained_on.title}, which are events{pictures}; give {wav}an npz or HDF5 "
+        "file of events"
+    )
+
+
 def _recording(path: Path, trained_on: TrainedOn, options: ReadOptions) -> tuple[Events, list[str]]:
-    if path.suffix.lower() in SUFFIXES:
-        raise ValueError(
-            f"{path}: the network was trained on {trained_on.title}, which are events, and takes no pictures; give an "
-            "npz or HDF5 file of events"
-        )
     require_hearing(path, trained_on)
     sound = read_wav(path)
     mixed = [f"{path}: {sound.channels} channels were mixed to one"] if sound.channels > 1 else []
@@ -132,14 +143,15 @@ def _has_layout_of_shd(path: Path) -> bool:
 
 def _own_events(path: Path, names: set[str], trained_on: TrainedOn, options: ReadOptions) -> Events:
     """Return the events of a file in the project's format, on the sensor of the network's training."""
-    missing = {"x", "offsets"} - names | (set() if names & {"t", "t_us"} else {"t_us"})
+    sensor = _sensor(trained_on)
+    polarities = len(trained_on.input_shape) > len(sensor) and trained_on.input_shape[0] == 2
+    missing = {"x", "offsets", *("p" * polarities)} - names | (set() if names & {"t", "t_us"} else {"t_us"})
     if missing:
         raise ValueError(
             f"{path}: holds {listed(names)}, but the network takes events: t_us or t [E], x [E], offsets [N+1], and y "
             f"and p as its sensor has them; {' and '.join(sorted(missing))} "
             f"{'is' if len(missing) == 1 else 'are'} missing"
         )
-    sensor = _sensor(trained_on)
     if ("y" in names) != (len(sensor) == 2):
         has, wants = ("x and y", "a line of units") if "y" in names else ("x and no y", "a camera")
         raise ValueError(
@@ -147,6 +159,8 @@ def _own_events(path: Path, names: set[str], trained_on: TrainedOn, options: Rea
             f"({_size(sensor)})"
         )
     unit = options.time_unit or (None if "t_us" in names else trained_on.time_unit)
+    if unit not in (None, "us") and "t_us" in names:
+        raise ValueError(f"{path}: its t_us is in microseconds, but --time-unit is {unit!r}; leave it out")
     if unit is None and "t_us" not in names:
         raise ValueError(f"{path}: what is t in? Give --time-unit s, ms or us, or write an array t_us")
     events = read_event_file(
@@ -155,6 +169,7 @@ def _own_events(path: Path, names: set[str], trained_on: TrainedOn, options: Rea
         sensor=(MOST,) * len(sensor),
         from_first=trained_on.input.origin == "first",
         labelled=False,
+        option="--time-unit",
     )
     if not len(events):
         raise ValueError(f"{path}: holds no sample: offsets has one entry, but N+1 are needed for N samples")

@@ -46,7 +46,10 @@ def read_images(path: Path, trained_on: TrainedOn, options: ReadOptions) -> File
             f"{path}: the network was trained on {trained_on.title}, which are images; give a picture "
             f"({', '.join(each[1:] for each in SUFFIXES[:3])}, ...), an npz or HDF5 file with images, or an IDX file"
         )
-    values, more = fitted(values, trained_on.input_shape)
+    try:
+        values, more = fitted(values, trained_on.input_shape)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     if options.invert:
         values = 255 - values if values.dtype == torch.uint8 else 1 - values
     notes += [f"{path}: {note}" for note in (*more, *_polarity(values, trained_on))]
@@ -77,7 +80,9 @@ def fitted(values: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, list[str]]:
         values = values.expand(-1, 3, -1, -1)
         notes.append("grey became red, green and blue alike")
     elif channels != shape[0]:
-        raise ValueError(f"images have {channels} channels, but the network takes {shape[0]}")
+        raise ValueError(
+            f"images have {channels} channels, but the network takes {shape[0]}; give images like those of training"
+        )
     if (before := tuple(values.shape[2:])) != shape[1:]:
         values = _as(kind, _scaled(values.float(), shape[1:]))
         notes.append(f"{_size(before)} pixels were scaled to {_size(shape)}")

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from bitspike.deploy.pretrained import pretrained_names, pretrained_path
+from bitspike.deploy.pretrained import SUFFIX, pretrained_names, pretrained_path
 from bitspike.experiments.assembly import outputs_of, pick_device
 from bitspike.experiments.predicting.trained_on import TrainedOn, of_model, of_run
 from bitspike.experiments.saved import best_trial, load_network, made_with
 from bitspike.nn.notation import count_neurons, parse
 from bitspike.text import did_you_mean
 from bitspike.train.numerics import as_input, cast, reproducible
-from bitspike.train.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from bitspike.deploy.engine import Engine
@@ -63,8 +62,7 @@ class RunNetwork:
         self.spec = made_with(self.run)
         self.device = torch.device(device)
         self.net = load_network(self.run, self.spec, self.device)
-        summary = RunFolder(self.run).read_summary() or {}
-        self.trained_on = of_run(self.run, self.spec, summary, self.net.input_shape, outputs_of(self.net))
+        self.trained_on = of_run(self.run, self.spec, self.net.input_shape, outputs_of(self.net))
 
     @property
     def neuron_steps(self) -> tuple[int, int]:
@@ -118,4 +116,12 @@ def open_network(given: str, device: str = "auto") -> Network:
 
     if device not in ("auto", "cpu"):
         raise ValueError(f"--device {device}: a packed network runs on the CPU; leave it out, or give a run's folder")
-    return PackedNetwork(load_packed(path if path.exists() else pretrained_path(given)), given)
+    try:
+        return PackedNetwork(load_packed(path if path.exists() else pretrained_path(given)), given)
+    except ValueError:
+        if path.suffix in ("", SUFFIX):
+            raise
+        raise ValueError(
+            f"{given} is not a packed network, or is damaged: the first argument is the model, a run's folder, a "
+            "packed file or a pretrained network; the files to ask about come after it"
+        ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +12,7 @@ from typing import Any, get_args
 from bitspike.data.config import DataConfig
 from bitspike.data.speech.spike_files import UNITS
 from bitspike.deploy.model import InputModel, NetworkModel
+from bitspike.experiments.data_facts import kept_facts, unknown_facts
 from bitspike.experiments.exporting import texts
 from bitspike.experiments.model_input import TimeUnit, class_names, model_input, time_unit
 from bitspike.experiments.schema import Experiment
@@ -25,6 +26,7 @@ class TrainedOn:
     """The samples of a network's training. `labels` has the label of each class in files, as text.
 
     `title` is what errors call the samples. The confidence of answers is the softmax of `logit_scale` x score.
+    `notes` are what a person should know.
     """
 
     title: str
@@ -34,6 +36,7 @@ class TrainedOn:
     labels: tuple[str, ...]
     logit_scale: float = LOGIT_SCALE
     time_unit: TimeUnit | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def hears_recordings(self) -> bool:
@@ -51,19 +54,20 @@ class TrainedOn:
         ]
 
 
-def of_run(
-    run: Path, spec: Experiment, summary: Mapping[str, Any], input_shape: tuple[int, ...], classes: int
-) -> TrainedOn:
+def of_run(run: Path, spec: Experiment, input_shape: tuple[int, ...], classes: int) -> TrainedOn:
     """Return what a run's network was trained on."""
-    names = class_names(spec.data, classes, texts(summary.get("class_names")))
+    facts = kept_facts(run, spec)
+    unknown = unknown_facts(spec, facts)
+    names = class_names(spec.data, classes, texts(facts.get("class_names")))
     return TrainedOn(
         called(spec.data),
         model_input(run, spec),
         input_shape,
         _different(names),
-        _labels(texts(summary.get("file_labels")), classes),
+        () if unknown else _labels(texts(facts.get("file_labels")), classes),
         spec.train.logit_scale,
         time_unit(spec.data),
+        (f"{run}: {unknown}",) if unknown else (),
     )
 
 
