@@ -13,7 +13,8 @@ class Origin:
 
     `samples` are the digests of the "train" and "test" samples; `where(split)` names them and their file.
     `settings` are the digests of the whole "experiment" and of the "network" alone, and the kind of "samples" where
-    these are passed from Python. `identity_before` is the identity as checkpoints without `samples` know it.
+    these are passed from Python; "data" is JSON on the input and the classes (experiments/data_facts.py).
+    `identity_before` is the identity as checkpoints without `samples` know it.
     `own_files` says that the identity tells the user's files apart. `another_folder` is what an
     error says to a person whose folder holds another run.
     """
