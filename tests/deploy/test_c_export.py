@@ -216,6 +216,30 @@ def test_cortex_m_in_qemu(seed, tmp_path):
     assert ran.stdout.count("check: ok: ") == 2
 
 
+@pytest.mark.parametrize("kind", ["image", "events"])
+def test_many_pools_do_not_overflow_a_small_stack(kind, tmp_path):
+    for tool in ("arm-none-eabi-gcc", "qemu-system-arm"):
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+    net = bitspike.build("3Conv3-MP2-AP1-AP1-AP2-3Conv1-MP1-AP1-AP1-AP1-12Dense3", (1, 10, 10), steps=4).eval()
+    folder = exported(tmp_path, net, describe(net, input=InputModel(kind)))
+    ran = make(folder, "qemu", "CFLAGS=-Os")
+    assert ran.stdout.count("check: ok: ") == 2, ran.stdout + ran.stderr
+    used = [int(line.split()[1]) for line in ran.stdout.splitlines() if line.startswith("stack: ")]
+    assert len(used) == 2
+    assert max(used) < (5000 if kind == "image" else 2600)  # of 8192
+
+
+def test_a_stack_that_is_too_small_is_no_silent_loss(tmp_path):
+    for tool in ("arm-none-eabi-gcc", "qemu-system-arm"):
+        if not shutil.which(tool):
+            pytest.skip(f"{tool} is not installed")
+    folder = exported(tmp_path, random_network(4))
+    ran = make(folder, "qemu-m4f", "CFLAGS=-Os", "LDFLAGS=-Wl,--defsym=STACK_BYTES=256")
+    assert ran.returncode != 0
+    assert "check: ok" not in ran.stdout
+
+
 def test_the_header_says_how_events_become_steps(tmp_path):
     _, model = small_model(input=InputModel("events", bin_us=2500, steps=31, downsample=4, clip=3))
     header = (write_c(model, tmp_path) / "model.h").read_text()

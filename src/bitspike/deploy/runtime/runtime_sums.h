@@ -144,6 +144,31 @@ static void gather_place(Counter *c, const bs_layer *layer, const uint32_t *bits
     }
 }
 
+/* A function of its own, so that the list of a Counter is on the stack once, not for every pool behind another. */
+#ifdef __GNUC__
+#define NOT_INLINE __attribute__((noinline))
+#else
+#define NOT_INLINE
+#endif
+
+/* The sums of all channels at a place, or over the places of a first average pool. */
+NOT_INLINE static void counted_sums(const Kernels *kernels, const bs_layer *layer, Planes in, const bs_pool *pool,
+                                    uint32_t y, uint32_t x, int32_t *out)
+{
+    Counter c;
+    begin(&c, kernels, layer->weight, layer->channels, out);
+    for (uint32_t p = 0; p < in.planes; p++) {
+        c.times = (int32_t)1 << p;
+        for (uint32_t i = 0; i < pool->size * pool->size; i++)
+            gather_place(&c, layer, in.bits + (size_t)p * in.words, y * pool->stride + i / pool->size,
+                         x * pool->stride + i % pool->size);
+        flush(&c);
+    }
+    finish(&c);
+    for (uint32_t i = 0; i < layer->channels; i++)
+        out[i] = 2 * out[i] - c.total;
+}
+
 /* The sums of all channels at a place behind `pools` of the layer's pools, into window[pools]. The sums of a first
  * average pool are counted all at once. */
 static void place_sums(const Kernels *kernels, const bs_layer *layer, Planes in, uint32_t pools, uint32_t y, uint32_t x,
@@ -153,18 +178,7 @@ static void place_sums(const Kernels *kernels, const bs_layer *layer, Planes in,
     int32_t *out = window + pools * lanes, *part = window + (pools ? pools - 1 : 0) * lanes;
     const bs_pool one = {BS_AVERAGE, 1, 1}, *pool = pools ? &layer->pool[pools - 1] : &one;
     if (pools == 0 || (pools == 1 && pool->kind == BS_AVERAGE)) {
-        Counter c;
-        begin(&c, kernels, layer->weight, layer->channels, out);
-        for (uint32_t p = 0; p < in.planes; p++) {
-            c.times = (int32_t)1 << p;
-            for (uint32_t i = 0; i < pool->size * pool->size; i++)
-                gather_place(&c, layer, in.bits + (size_t)p * in.words, y * pool->stride + i / pool->size,
-                             x * pool->stride + i % pool->size);
-            flush(&c);
-        }
-        finish(&c);
-        for (uint32_t i = 0; i < layer->channels; i++)
-            out[i] = 2 * out[i] - c.total;
+        counted_sums(kernels, layer, in, pool, y, x, out);
         return;
     }
     for (uint32_t i = 0; i < pool->size * pool->size; i++) {
