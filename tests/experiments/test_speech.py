@@ -124,7 +124,7 @@ def test_time_from_the_first_event():
 
 def test_names_of_classes():
     assert class_names(DataConfig(name="shd"), 20) == list(DIGITS)
-    assert class_names(DataConfig(name="nmnist-small"), 3) == ["class 0", "class 1", "class 2"]
+    assert class_names(DataConfig(name="dvs-sign"), 3) == ["class 0", "class 1", "class 2"]
     own = DataConfig(file="own.npz")
     assert class_names(own, 4, ["no", "yes", "7"]) == ["no", "yes", "class 7", "class 3"]
     assert class_names(own, 1, ["no", "yes"]) == ["no"]
