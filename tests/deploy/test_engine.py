@@ -18,7 +18,7 @@ import bitspike
 from bitspike.deploy import engine as engine_module
 from bitspike.deploy.describe import describe
 from bitspike.deploy.engine import Engine, load_packed
-from bitspike.deploy.model import InputModel
+from bitspike.deploy.model import InputModel, LayerModel, NetworkModel, PoolModel
 from bitspike.ops.native.library import library
 from helpers.bad_input import case, require_clear_line
 from helpers.random_models import random_model
@@ -285,3 +285,13 @@ def test_arrays_of_the_other_order_of_bytes_are_taken():
     x = np.random.default_rng(0).random((5, 3, 20)).astype(np.float32)
     engine = Engine(describe(net))
     np.testing.assert_array_equal(engine(x.astype(x.dtype.newbyteorder())).spikes, engine(x).spikes)
+
+
+@pytest.mark.skipif(library() is None, reason="the C extension is not built")
+def test_a_tall_narrow_convolution_takes_no_padded_row_for_each_of_its_places():
+    rows, one = 1 << 20, np.ones(1, np.float32)
+    conv = LayerModel("conv", (1, rows, 1), (1, 256, 1), np.ones((1, 1, 1, 1), bool), one / 2, one)
+    conv = replace(conv, pools=(PoolModel("max", 1, 4096),))
+    engine = Engine(NetworkModel("tall", (1, rows, 1), steps=4, readout="spikes", layers=(conv,)), threads=1)
+    assert engine._c is not None
+    assert engine._c.new_state(engine._c.c_model(reals=False, image=True)).nbytes < 10 * rows

@@ -21,6 +21,7 @@ from bitspike.deploy.packed import read_packed, read_packed_file, save_packed, w
 from bitspike.deploy.packing import limits
 from bitspike.deploy.packing.answers import make_vector
 from bitspike.deploy.packing.content import packed_bytes, parse_packed
+from bitspike.deploy.packing.fields import shown
 from bitspike.deploy.packing.vector import draw
 from helpers.models import assert_same, floats, tiny_model, tiny_vector, with_layer
 from helpers.random_networks import networks
@@ -512,3 +513,10 @@ def test_the_answer_of_a_membrane_is_its_scores(tmp_path):
     assert file.vector.spikes is None
     assert dataclasses.asdict(file.model.layers[-1])["theta"] is None
     assert file.vector.steps == 8 + sum(int(layer.delays.max()) for layer in file.model.layers)
+
+
+def test_an_error_is_short_however_large_the_value_is():
+    value = 10**20
+    for _ in range(5):
+        value = [value] * 6
+    assert len(shown(value)) < 120

@@ -62,8 +62,8 @@ def _unlike_synapse(synapse: BinaryLinear | BinaryConv2d) -> Iterator[str]:
         yield reason + "; weights must be float32 parameters (call net.float())" if "float" in reason else reason
     if not synapse.binary:
         yield "has weights of 32 bits (binary=False), and only weights of one bit are exported"
-    if synapse.weight.isnan().any():
-        yield "has weights that are NaN; look for a diverged training"
+    if not synapse.weight.isfinite().all():
+        yield "has weights that are not finite; look for a diverged training"
     if isinstance(synapse, BinaryConv2d):
         rows, columns = synapse.kernel_size
         if rows != columns or synapse.stride[0] != synapse.stride[1]:
@@ -122,8 +122,8 @@ def _unlike_neurons(lif: LIF, last: bool) -> Iterator[str]:
     if isinstance(lif, RecurrentLIF):
         if not lif.binary:
             yield "has recurrent weights of 32 bits (binary=False), and only weights of one bit are exported"
-        if lif.weight.isnan().any():
-            yield "has recurrent weights that are NaN; look for a diverged training"
+        if not lif.weight.isfinite().all():
+            yield "has recurrent weights that are not finite; look for a diverged training"
 
 
 def _unlike_delay(block: Block) -> Iterator[str]:

@@ -8,6 +8,8 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+MOST_SHOWN = 100  # characters of a value in an error
+
 
 class Invalid(ValueError):
     """What is wrong with a packed network, in one line that does not yet say in which file."""
@@ -123,4 +125,5 @@ def shown(value: object) -> str:
     """Return a short text of one line for a value of any size."""
     if isinstance(value, int) and not -(10**30) < value < 10**30:
         return "a number of more than 30 digits"
-    return reprlib.repr(value).encode("ascii", "backslashreplace").decode()
+    text = reprlib.repr(value).encode("ascii", "backslashreplace").decode()
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -22,6 +22,7 @@ enum { LANES = 32, PART = 8, DIGITS = 8 };
 #endif
 
 enum { LIST = (1 << DIGITS) - 1 /* rows that counters of so many binary digits can count */ };
+#define WIDEST_SUMS (1u << 22) /* sums of a convolution with wide weights, at most: each row of them is padded */
 #define WIDEST (1u << 20) /* bytes of wide weights, at most: more of them leave the second cache */
 
 typedef struct {

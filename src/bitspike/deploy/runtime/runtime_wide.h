@@ -12,12 +12,13 @@
 
 size_t bs_wide_bytes(const bs_layer *layer)
 {
-    const uint64_t columns = conv_places(layer->in_columns, layer);
+    const uint64_t columns = conv_places(layer->in_columns, layer), rows = conv_places(layer->in_rows, layer);
     uint64_t bytes = (uint64_t)layer->channels * words_of(inputs_of(layer)) * 4;
     if (layer->kind == BS_DENSE)
-        return layer->channels <= 64 && inputs_of(layer) >= 64 ? (size_t)bytes : 0;
+        return layer->channels <= 64 && inputs_of(layer) >= 64 && bytes <= WIDEST ? (size_t)bytes : 0;
     bytes = (uint64_t)layer->kernel * layer->in_columns * layer->in_channels * 4;
-    if (columns * layer->channels > 1u << 20 || bytes > WIDEST)
+    if (columns * layer->channels > 1u << 20 || bytes > WIDEST ||
+        rows * padded((size_t)(columns * layer->channels)) > WIDEST_SUMS)
         return 0;
     bytes *= words_of((uint32_t)columns * layer->channels);
     return bytes <= WIDEST ? (size_t)bytes : 0;
