@@ -1,4 +1,4 @@
-"""What benchmarks/engine.py says beside times: the floor, the processor's clock, and memory."""
+"""The floor, the processor's clock and the memory that benchmarks/engine.py reports beside times."""
 
 from __future__ import annotations
 

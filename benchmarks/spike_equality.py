@@ -1,4 +1,4 @@
-"""What the comparisons of a run's spikes share: its test samples in batches, and what a result says of its making."""
+"""The shared parts of comparisons of a run's spikes: test samples in batches, and how a result was made."""
 
 from __future__ import annotations
 

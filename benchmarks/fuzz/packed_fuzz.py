@@ -46,7 +46,7 @@ ends = Counter[str]()
 
 
 class Wrong(Exception):
-    """What must not happen: Atheris ends at it, and keeps the file."""
+    """The error for what must not happen: Atheris ends at it, and keeps the file."""
 
 
 def mutate(data: bytes, most: int, seed: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a run keeps of its data for those who use its network: how files become input, and the names of classes.
+"""Facts on its data that a run keeps for those who use its network: how files become input, and names of classes.
 
 best.safetensors keeps it with each network that is written, so that a killed run has it. A finished run's summary.json
 has it, too.

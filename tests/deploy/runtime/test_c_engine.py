@@ -172,7 +172,7 @@ def test_rows_of_bits_in_another_order(rows, lanes, at_once, seed):
 
 
 def test_a_convolution_takes_only_the_extents_that_arrive():
-    """As many inputs in other rows and columns would be read beside the image."""
+    """A convolution with as many inputs in other rows and columns would read beside the image."""
     model = NetworkModel("conv", (2, 6, 4), 3, "spikes", (random_layer(np.random.default_rng(0), "conv", (2, 6, 4)),))
     engine = CEngine(model, 1)
     c_model = engine.c_model(reals=True, image=True)

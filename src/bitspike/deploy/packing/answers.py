@@ -1,4 +1,4 @@
-"""What PyTorch answers to a check vector."""
+"""Make a check vector: an input, and PyTorch's answer to it."""
 
 from __future__ import annotations
 
