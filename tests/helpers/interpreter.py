@@ -39,7 +39,6 @@ def _round(interpreter):
 
 def _fence(interpreter):
     spans = numpy.zeros((0, 2), numpy.uint64)  # first byte and the one after the last, of every tensor of a launch
-    by_address = _note_tables()
     executor, builder = interpreter.GridExecutor, interpreter.InterpreterBuilder
     prepare, load, store = executor._init_args_hst, builder.create_masked_load, builder.create_masked_store
 
@@ -47,8 +46,7 @@ def _fence(interpreter):
         nonlocal spans
         prepared = prepare(self, args, kwargs)
         given = [arg for arg in (*prepared[0], *prepared[1].values()) if isinstance(arg, torch.Tensor)]
-        tables = [tensor for arg in given for tensor in by_address.get(arg.data_ptr(), ())]
-        storages = [tensor.untyped_storage() for tensor in (*given, *tables)]
+        storages = [tensor.untyped_storage() for tensor in given]
         if storages:  # or a kernel calls a function, which comes here too
             found = sorted((storage.data_ptr(), storage.data_ptr() + storage.nbytes()) for storage in storages)
             spans = numpy.array(found, numpy.uint64)
@@ -76,21 +74,6 @@ def _fence(interpreter):
         return store(self, pointers, value, mask, *rest)
 
     executor._init_args_hst, builder.create_masked_load, builder.create_masked_store = preparing, loading, storing
-
-
-def _note_tables():
-    """Return the tensors behind every table of addresses that is made from now on, by the place of the table."""
-    from bitspike.ops import trials
-
-    found, make = {}, trials.addresses
-
-    def noted(tensors):
-        table = make(tensors)
-        found[table.data_ptr()] = [tensor.detach() for tensor in tensors]
-        return table
-
-    trials.addresses = noted
-    return found
 
 
 def _patch_once(interpreter):

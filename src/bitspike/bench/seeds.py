@@ -134,9 +134,7 @@ class JointSteps:
     def graph(self) -> str:
         """Return words that say whether steps are now replayed from a CUDA graph."""
         graph = self.trainers[0].graph
-        chain = "one chain of kernels" if self._joint.apart is None else "a stream each"
-        how = "CUDA graph" if graph is True else f"no CUDA graph: {graph}"
-        return how if len(self.trainers) == 1 else f"{how}, {chain}"
+        return "CUDA graph" if graph is True else f"no CUDA graph: {graph}"
 
 
 def lines(result: Result) -> list[str]:

@@ -9,7 +9,6 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 - `current/`: the current of a layer at test time, in one order of operations.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.
 - `native/`: the one C extension. `launch.py`: what all Triton kernels share. `buffers.py`: recycled CPU memory.
-- `trials.py`, `kernels_trials.py`: the trial dimension of kernels, for several networks of one shape.
 - `available.py`: whether kernels can run here. `checks.py`: checks of arguments.
 - `first_order.py`, `saved.py`: what autograd functions with a hand-written backward pass share.
 """

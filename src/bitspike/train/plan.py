@@ -60,10 +60,6 @@ class Plan:
         places[4].copy_(torch.tensor(values, dtype=torch.float64, device="cpu"))
         self._table.copy_(table)
 
-    def memory(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the table, the cursor and the current line: for a kernel that does `next()` for several plans."""
-        return self._table, self._cursor, self._line
-
     def seek(self, iteration: int) -> None:
         """Move the cursor to the line of `iteration`."""
         self._cursor.fill_(iteration)

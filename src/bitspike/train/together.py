@@ -1,8 +1,7 @@
 """Several trainers at the same time: one iteration of each in turn, on a GPU all of them in one CUDA graph.
 
-A small network leaves most of a GPU idle. Small networks of one shape run as one chain of kernels with a trial
-dimension (trial_batch.py); others have a stream each, so that the kernels of several fill the GPU. Every trainer's
-numbers are those of a run alone: nothing is shared but the device and the samples.
+A small network leaves most of a GPU idle. Here each has a stream of its own, so that the kernels of several fill it.
+Every trainer's numbers are those of a run alone: nothing is shared but the device and the samples.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import torch
 
@@ -18,9 +16,6 @@ from bitspike.nn.network import Observed
 from bitspike.train.capture import Captured, CudaGraph
 from bitspike.train.loop import Trainer
 from bitspike.train.progress import Ending
-from bitspike.train.trial_batch import TrialBatch, unlike
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +39,7 @@ class Joint:
     """One joint step of several trainers: `step()` runs the next iteration of each, which must have one left.
 
     Where a plan on the device holds all that they need, iterations of whole batches are recorded and replayed as one.
-    Without it (on a CPU) they take turns. `apart` says why they are not one chain of kernels; None if they are.
+    Without it (on a CPU) they take turns.
     """
 
     def __init__(self, lanes: Iterable[Lane]) -> None:
@@ -52,10 +47,8 @@ class Joint:
         self.trainers = [lane.trainer for lane in self._lanes]
         works = [trainer.work for trainer in self.trainers]
         self.planned = all(work.planned for work in works)
-        self.apart = unlike(self.trainers)
-        self._batch = TrialBatch(self.trainers) if self.apart is None else None
         self._captured = Captured(
-            partial(_bodies, self._lanes, [work.batch for work in works], self._batch),
+            partial(_bodies, self._lanes, [work.batch for work in works]),
             self.trainers[0].device,
             refusal=next((work.refusal for work in works if work.refusal is not None), None),
             graph=CudaGraph,
@@ -76,7 +69,7 @@ class Joint:
         if all(size == trainer.work.batch for size, trainer in zip(sizes, self.trainers, strict=True)):
             seen = self._captured()
         else:  # the rest of an epoch's samples
-            seen = self._captured.plainly(partial(_bodies, self._lanes, sizes, self._batch))
+            seen = self._captured.plainly(partial(_bodies, self._lanes, sizes))
         for trainer, observed in zip(self.trainers, seen, strict=True):
             trainer.note_iteration(observed)
 
@@ -87,39 +80,30 @@ class Joint:
                 trainer.leave()
 
 
-def _bodies(lanes: Sequence[Lane], sizes: Sequence[int], batch: TrialBatch | None = None) -> list[Observed]:
-    """Run each trainer's iteration: all as one chain of kernels, or each on its own stream."""
-    if batch is not None and len(set(sizes)) == 1:
-        return batch.body(sizes[0], partial(_side_by_side, lanes))
-    return _side_by_side(
-        lanes, [partial(lane.trainer.work.body, size) for lane, size in zip(lanes, sizes, strict=True)]
-    )
-
-
-def _side_by_side(lanes: Sequence[Lane], works: Sequence[Callable[[], T]]) -> list[T]:
-    """Do each lane's work on its own stream: after what the current stream has queued, before what it will.
+def _bodies(lanes: Sequence[Lane], sizes: Sequence[int]) -> list[Observed]:
+    """Run each trainer's iteration on its own stream: after what the current stream has queued, before what it will.
 
     They run at once only within a recording, when tables that a first call makes for all exist. From Python they run
     one after another, because launches take longer than the work anyway.
     """
     streams = [lane.stream for lane in lanes if lane.stream is not None]
     if not streams:
-        return [work() for work in works]
+        return [lane.trainer.work.body(size) for lane, size in zip(lanes, sizes, strict=True)]
     here = torch.cuda.current_stream(streams[0].device)
     at_once = torch.cuda.is_current_stream_capturing()
     for stream in streams if at_once else ():
         stream.wait_stream(here)
-    done = []
-    for work, stream in zip(works, streams, strict=True):
+    seen = []
+    for lane, stream, size in zip(lanes, streams, sizes, strict=True):
         if not at_once:
             stream.wait_stream(here)
         with torch.cuda.stream(stream):
-            done.append(work())
+            seen.append(lane.trainer.work.body(size))
         if not at_once:
             here.wait_stream(stream)
     for stream in streams if at_once else ():
         here.wait_stream(stream)
-    return done
+    return seen
 
 
 class _StepwiseRun:

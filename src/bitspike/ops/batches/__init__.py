@@ -5,5 +5,4 @@
 - `event_jitter.py`: the definition of training events that are moved and stretched.
 - `mix.py`: the definition of training events that are mixed with those of another sample.
 - `triton.py`, `kernels.py`, `kernels_events.py`: all of them on a GPU, and what an iteration counts.
-- `trials.py`: the same for several trials at once.
 """

@@ -8,32 +8,15 @@ import triton.language as tl
 from bitspike.ops.batches.jitter import LEVELS as _LEVELS
 from bitspike.ops.batches.jitter import PLACE as _PLACE
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
-from bitspike.ops.kernels_trials import _at, _trial
 
 ROUNDS = tl.constexpr(_ROUNDS)
 PLACE = tl.constexpr(_PLACE)
 LEVELS = tl.constexpr(_LEVELS)
 
 
-@triton.jit
-def _next_line_kernel(tables, cursors, lines, width, BLOCK: tl.constexpr):
-    """Copy the line at the cursor of each trial's plan to its place, and move the cursor on."""
-    trial = tl.program_id(0).to(tl.int64)
-    cursor = _at(cursors, trial, tl.int64)
-    here = tl.load(cursor)
-    table, line = _at(tables, trial, tl.int64) + here * width, _at(lines, trial, tl.int64)
-    for begin in range(0, width, BLOCK):
-        i = begin + tl.arange(0, BLOCK)
-        tl.store(line + i, tl.load(table + i, mask=i < width, other=0), mask=i < width)
-    tl.store(cursor, here + 1)
-
-
 @triton.jit(do_not_specialize=["count"])
-def _tally_kernel(sums, loss, rights, count, MANY: tl.constexpr, BLOCK: tl.constexpr):
+def _tally_kernel(sums, loss, rights, count, BLOCK: tl.constexpr):
     """sums[0..2] += loss * count, right samples, count; in float64."""
-    if MANY:
-        trial = tl.program_id(0).to(tl.int64)
-        sums, loss, rights = _at(sums, trial, tl.float64), loss + trial, rights + trial * count
     right = tl.zeros([BLOCK], tl.float32)
     for begin in range(0, count, BLOCK):
         b = begin + tl.arange(0, BLOCK)
@@ -45,11 +28,8 @@ def _tally_kernel(sums, loss, rights, count, MANY: tl.constexpr, BLOCK: tl.const
 
 
 @triton.jit
-def _first_bad_kernel(norms, first, step, SIZE: tl.constexpr, MANY: tl.constexpr, BLOCK: tl.constexpr):
+def _first_bad_kernel(norms, first, step, SIZE: tl.constexpr, BLOCK: tl.constexpr):
     """first[i] = step where norms[i] is not finite and first[i] is still -1."""
-    if MANY:
-        trial = tl.program_id(0).to(tl.int64)
-        norms, first, step = norms + trial * SIZE, _at(first, trial, tl.int64), _at(step, trial, tl.int64)
     i = tl.arange(0, BLOCK)
     norm = tl.load(norms + i, mask=i < SIZE, other=0.0)
     before = tl.load(first + i, mask=i < SIZE, other=0)
@@ -57,23 +37,13 @@ def _first_bad_kernel(norms, first, step, SIZE: tl.constexpr, MANY: tl.constexpr
     tl.store(first + i, tl.where(fine, before, tl.load(step)), mask=i < SIZE)
 
 
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _scatter_kernel(
-    index, count, starts, lengths, rows, out, labels, chosen, batch, size, width, steps, trials,
-    MANY: tl.constexpr, BLOCK: tl.constexpr,
+    index, count, starts, lengths, rows, out, batch, size, width, steps, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """out[t, b, position] = count for BLOCK events of sample rows[b]; no two events share a place.
-
-    MANY trials have rows of their own; chosen[b] is then the sample's label.
-    """
+    """out[t, b, position] = count for BLOCK events of sample rows[b]; no two events share a place."""
     b = tl.program_id(0).to(tl.int64)
-    if MANY:
-        trial, place_in_batch = _trial(trials)
-        b = place_in_batch.to(tl.int64)
-        rows, out = _at(rows, trial, tl.int64), out + trial * steps * batch * width
     row = tl.load(rows + b)
-    if MANY and tl.program_id(1) == 0:
-        tl.store(chosen + tl.program_id(0), tl.load(labels + row))
     start, length = tl.load(starts + row), tl.load(lengths + row)
     event = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     held = event < length

@@ -20,16 +20,14 @@ _STEPS = 16  # a program of mixed_counts
 def tally_(sums: Tensor, loss: Tensor, rights: Tensor) -> None:
     """sums[0..2] (float64) += loss * samples, right samples, samples."""
     with on(sums):
-        kernels._tally_kernel[(1,)](sums, loss.detach(), rights, len(rights), MANY=False, BLOCK=256)
+        kernels._tally_kernel[(1,)](sums, loss.detach(), rights, len(rights), BLOCK=256)
 
 
 def note_first_bad_(first: Tensor, norms: Tensor, step: Tensor) -> None:
     """first[i] = step where norms[i] is not finite and first[i] is still -1."""
     size = len(first)
     with on(first):
-        kernels._first_bad_kernel[(1,)](
-            norms, first, step, SIZE=size, MANY=False, BLOCK=next_power_of_2(size), num_warps=1
-        )
+        kernels._first_bad_kernel[(1,)](norms, first, step, SIZE=size, BLOCK=next_power_of_2(size), num_warps=1)
 
 
 def gather_images(
@@ -74,9 +72,8 @@ def scatter_counts(
     if batch and longest:
         with on(index):
             kernels._scatter_kernel[grid](
-                index, count, starts, lengths, rows, out, rows, rows, batch, size, width, steps, 1,
-                MANY=False, BLOCK=_EVENTS,
-            )  # fmt: skip
+                index, count, starts, lengths, rows, out, batch, size, width, steps, BLOCK=_EVENTS
+            )
     return out
 
 

@@ -17,7 +17,6 @@ import triton.language as tl
 
 from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _store_halves, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
-from bitspike.ops.kernels_trials import _at, _trial
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 ROUNDS = tl.constexpr(_ROUNDS)
@@ -33,13 +32,6 @@ def _rows(x, t, T, i, real, total):
     for k in tl.static_range(4):
         rows += (tl.load((x + t * total + k * total) + i, mask=real & (t + k >= 0) & (t + k < T), other=0.0),)
     return rows
-
-
-@triton.jit
-def _numbers(numbers, bounds, trial):
-    """Return a trial's slope, and its dropout's factor and bound."""
-    slope, keep = tl.load(numbers + trial * 2), tl.load(numbers + trial * 2 + 1)
-    return slope, keep, tl.load(bounds + trial).to(tl.uint32)
 
 
 @triton.jit
@@ -60,36 +52,25 @@ def _current(
     return x
 
 
-@triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below", "first_row", "trials"])
+@triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below", "first_row"])
 def _scan_fwd_kernel(
     current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width,
-    numbers, bounds, trials, slope, T, total, norm_step, below: tl.uint32, keep, out_below: tl.uint32, out_keep,
-    first_row,
+    slope, T, total, norm_step, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
     SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
     TAPS: tl.constexpr, SOFT: tl.constexpr, HALVES: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
-    MANY: tl.constexpr, BLOCK: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps.
 
     PER_STEP: the batch norm has numbers for each step. With TAPS, rows[t] are the spikes after dropout (OUT_DROP),
     delayed: SOFT, or by whole steps, in HALVES (`_store_halves`). LEARN keeps before[t] = u[t-1], which the gradient
-    of beta needs. MANY trials have addresses of their own tensors, and `numbers` and `bounds` of `Trials`.
+    of beta needs.
     """
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
-    program = tl.program_id(0)
-    if MANY:
-        tl.static_assert(not (STATIC or NORM or LEARN or PER_NEURON or TAPS > 0))
-        trial, program = _trial(trials)
-        current, bits = current + trial * T * total, bits + trial * T * (total // 32)
-        surrogate = surrogate + trial * T * total if SAVE else surrogate
-        beta, theta = _at(beta, trial, tl.float32), _at(theta, trial, tl.float32)
-        center, key = _at(center, trial, tl.float32), _at(key, trial, tl.int64)
-        bias = _at(bias, trial, tl.float32) if BIAS else bias
-        slope, keep, below = _numbers(numbers, bounds, trial)
     lane = tl.arange(0, 32)[None, :]
-    word = program * BLOCK + tl.arange(0, BLOCK)
+    word = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     i = word[:, None] * 32 + lane
     inside = i < total
     n, b = i % NEURONS, i // NEURONS
@@ -160,31 +141,23 @@ def _scan_fwd_kernel(
         near, far, means, scales = far, farther, next_means, next_scales
 
 
-@triton.jit(do_not_specialize=["T", "below", "out_below", "first_row", "trials"])
+@triton.jit(do_not_specialize=["T", "below", "out_below", "first_row"])
 def _scan_bwd_kernel(
     grad, surrogate, before, bits, out, sums, beta_sums, delay_sums, key, beta, delays, width,
-    numbers, bounds, trials, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row, cost,
+    T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     DROP: tl.constexpr, SUM: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr,
     TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
-    COST: tl.constexpr, MANY: tl.constexpr, BLOCK: tl.constexpr,
+    COST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[t] = g[t] through the dropout, with g[t] = gz[t] * surrogate[t] + beta * g[t+1]; sums: out over time.
 
     gz is `grad`, or with TAPS what `_soft_bwd_kernel` makes of it, which also describes delay_sums `[2, B, neurons]`.
     COST adds `cost` to the gz of every neuron; delays have no part in it. beta_sums is the sum over time of g[t] *
-    u[t-1]. MANY trials are as in `_scan_fwd_kernel`.
+    u[t-1].
     """
     total = tl.full([], 0, tl.int64) + total
-    program = tl.program_id(0)
-    if MANY:
-        tl.static_assert(not (LEARN or PER_NEURON or TAPS > 1 or OUT_DROP or COST))
-        trial, program = _trial(trials)
-        first = trial * T * total
-        grad, surrogate, out, sums = grad + first, surrogate + first, out + first, sums + trial * total
-        beta, key = _at(beta, trial, tl.float32), _at(key, trial, tl.int64)
-        _slope, keep, below = _numbers(numbers, bounds, trial)
-    i = program * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = i < total
     c = (i % NEURONS) % STRIDE
     here = (i // NEURONS + first_row) * CHANNELS + c

@@ -30,13 +30,6 @@ class Link:
     bias: Tensor | None = None
     clip: float | None = None
     spike_filter: SpikeFilter | None = None
-    each: Tensor | None = None  # the addresses of several trials' weights; `weight` is then that of the first
-    biases: Tensor | None = None  # and of their biases
-
-    @property
-    def trials(self) -> int:
-        """How many trials there are; 0 for one network alone."""
-        return 0 if self.each is None else len(self.each)
 
     @property
     def real(self) -> bool:
@@ -68,8 +61,8 @@ def prepared(link: Link, *, entry: bool) -> Weights | Tensor:
     filtered = link.spike_filter is not None
     if filtered or (entry and matmul.takes(link.synapse)):
         kind = delay.ROWS if filtered else torch.bfloat16
-        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind, link.halves, link.each)
-    return fold(link.weight, link.synapse, counts=entry, each=link.each)
+        return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind, link.halves)
+    return fold(link.weight, link.synapse, counts=entry)
 
 
 def entry_rows(link: Link, counts: Tensor, signs: Tensor) -> Tensor:
@@ -83,13 +76,13 @@ def entry_rows(link: Link, counts: Tensor, signs: Tensor) -> Tensor:
 def raw_current(link: Link, source: Tensor, folded: Weights | Tensor, grid: Grid) -> Tensor:
     """Return a layer's raw current `[rows, height, width, stride]`; whole numbers are in 16 bits where that fits."""
     if isinstance(folded, Tensor):
-        return matmul.product(source, folded, link.trials)
+        return matmul.product(source, folded)
     rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
     fits = source.dtype != torch.uint8 and link.synapse.bound < 2**15
     out = torch.empty(
         rows, grid.height, grid.width, grid.stride, dtype=torch.int16 if fits else torch.float32, device=source.device
     )
-    return product(source.view(rows, -1), folded, link.synapse, out, trials=link.trials)
+    return product(source.view(rows, -1), folded, link.synapse, out)
 
 
 def last_current(link: Link, source: Tensor, folded: Weights | Tensor, *, padding: bool = False) -> Tensor:
@@ -100,8 +93,7 @@ def last_current(link: Link, source: Tensor, folded: Weights | Tensor, *, paddin
         return out if link.bias is None else out + link.bias
     rows = source.shape[0] * source.shape[1] if source.dtype == torch.uint8 else source.shape[0]
     out = torch.empty(rows, link.synapse.channels, dtype=torch.float32, device=source.device)
-    bias, divide = link.biases if link.trials else link.bias, link.synapse.pool > 1
-    return product(source.view(rows, -1), folded, link.synapse, out, bias=bias, divide=divide, trials=link.trials)
+    return product(source.view(rows, -1), folded, link.synapse, out, bias=link.bias, divide=link.synapse.pool > 1)
 
 
 def through_link(
@@ -123,11 +115,9 @@ def through_link(
         return matmul.source_grad(grad, _first_half(link, folded)), LinkGrads(of_weight, of_bias)
     scale = 1.0 / link.synapse.pool**2
     with side.queue(grad, source):
-        of_weight, of_bias = weight_grad(
-            grad, source, link.weight, link.synapse, scale, link.clip, bias=sums, each=link.each
-        )
+        of_weight, of_bias = weight_grad(grad, source, link.weight, link.synapse, scale, link.clip, bias=sums)
     out = torch.empty(source.shape[0], link.synapse.source.neurons, dtype=STORED, device=grad.device)
-    return source_grad(grad, folded, link.synapse, scale, out, trials=link.trials), LinkGrads(of_weight, of_bias)
+    return source_grad(grad, folded, link.synapse, scale, out), LinkGrads(of_weight, of_bias)
 
 
 def _first_half(link: Link, rows: Tensor) -> Tensor:
@@ -151,10 +141,7 @@ def through_entry(
     if not isinstance(folded, Tensor):
         source = rows.view(rows.shape[0] * rows.shape[1], -1)
         scale = 1.0 / link.synapse.pool**2
-        of_weight, _ = weight_grad(grad, source, link.weight, link.synapse, scale, link.clip, each=link.each)
-        return LinkGrads(of_weight, of_bias)
-    if link.trials:
-        return LinkGrads(matmul.weight_grads(grad, rows, link.weight, link.trials), of_bias)
+        return LinkGrads(weight_grad(grad, source, link.weight, link.synapse, scale, link.clip)[0], of_bias)
     of_weight, of_delays = matmul.weight_grad(grad, _numbers(link, rows), link.weight, link.clip), None
     if link.learns_delays and link.spike_filter is not None:
         of_rows = matmul.source_grad(grad.to(STORED), _first_half(link, folded))

@@ -67,7 +67,6 @@ class Chain:
     last_norm: Norm | None = None
     last_uses_running: bool = False
     spike_cost: float = 0.0
-    trials: int = 0  # several networks, whose rows come one after another (ops/trials.py); 0 for one alone
 
 
 class _Record(NamedTuple):
@@ -259,8 +258,7 @@ def _last(chain: Chain, source: Tensor, folded: Any) -> tuple[Tensor, _Record]:
         raise ValueError("run_chain: the last link must be a synapse")
     shape = (chain.steps, chain.batch, link.synapse.channels)
     if norm is None:
-        several = (chain.trials,) if chain.trials else ()
-        return last_current(link, source, folded).view(*several, *shape), _Record(None)
+        return last_current(link, source, folded).view(shape), _Record(None)
     raw = last_current(link, source, folded, padding=True).view(chain.steps, chain.batch, -1)
     grid = Grid(shape[-1], stride=raw.shape[-1], dense=True)
     normalizer = _normalizer(norm, chain.last_uses_running, raw, grid, 1, link.real)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +15,6 @@ from bitspike.ops.launch import STORED, at_once, on
 from bitspike.ops.lif.surrogate import Surrogate
 from bitspike.ops.norm.triton_integer import Normalizer
 from bitspike.ops.product.geometry import WORD, Grid
-from bitspike.ops.product.triton import sums_apart
-from bitspike.ops.trials import TrialNeurons
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +33,6 @@ class Neurons:
     key: Tensor | None = None
     layer: int = 0
     first_row: int = 0  # of the whole batch, if it lies in several processes: masks are drawn for its rows
-    trials: TrialNeurons | None = None
-
-    @property
-    def many(self) -> int:
-        """How many networks these are the neurons of."""
-        return 1 if self.trials is None else self.trials.count
-
-    def tables(self) -> dict[str, Any]:
-        """Return the kernels' arguments for several trials; those of one network stand where there are none."""
-        found = self.trials
-        if found is None:
-            return {"numbers": self.theta, "bounds": self.theta, "trials": 1, "MANY": False}
-        return {"numbers": found.numbers, "bounds": found.bounds, "trials": found.count, "MANY": True}
 
     def dropout_arguments(self) -> dict[str, float | int]:
         """Return the kernels' arguments for dropout."""
@@ -122,11 +107,10 @@ def scan_forward(
         raise ValueError(
             f"scan_forward: a step must have fewer than 2**{32 - halves} neurons, but has {total}; use a smaller batch"
         )
-    many, own = neurons.many, neurons.trials or neurons
-    bits = torch.empty(many * steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
+    bits = torch.empty(steps * batch, grid.neurons // WORD, dtype=torch.int32, device=device)
 
     def each_step(wanted: bool) -> Tensor | None:
-        return torch.empty(many * steps, batch, grid.neurons, dtype=STORED, device=device) if wanted else None
+        return torch.empty(steps, batch, grid.neurons, dtype=STORED, device=device) if wanted else None
 
     surrogate, before = each_step(save), each_step(save and neurons.beta.requires_grad)
     rows = (
@@ -135,14 +119,14 @@ def scan_forward(
     nothing = neurons.theta
     taps = 0 if spike_filter is None else spike_filter.taps
     block, warps = _blocks(total, taps)
-    kernels._scan_fwd_kernel[(-(-total // block) * many,)](
+    kernels._scan_fwd_kernel[(-(-total // block),)](
         current, bits, nothing if surrogate is None else surrogate, nothing if before is None else before,
         nothing if rows is None else rows,
         norm.mean if norm else nothing, norm.scale if norm else nothing, norm.bias if norm else nothing,
-        nothing if own.bias is None else own.bias, nothing if own.key is None else own.key,
-        own.beta, own.theta, own.center, *_delays(spike_filter, nothing),
-        slope=neurons.slope, T=steps, total=total, norm_step=norm.step if norm else 0,
-        **neurons.tables(), **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
+        nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
+        neurons.beta, neurons.theta, neurons.center, *_delays(spike_filter, nothing),
+        neurons.slope, steps, total, norm.step if norm else 0,
+        **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
         **_dropped(spike_filter), TAPS=taps, HALVES=halves,
         SOFT=spike_filter is not None and spike_filter.soft, SURROGATE=neurons.surrogate, LEARN=before is not None,
         STATIC=static, NORM=norm is not None, PER_STEP=norm is not None and norm.step > 0,
@@ -187,13 +171,12 @@ def scan_backward(
     surrogate = scanned.surrogate
     if surrogate is None:
         raise ValueError("scan_backward: the surrogate was not kept")
-    many, own = neurons.many, neurons.trials or neurons
-    steps, batch, width = len(surrogate) // many, *surrogate.shape[1:]
+    steps, batch, width = surrogate.shape
     total = batch * width
     out = torch.empty_like(surrogate)
 
     def sums(wanted: bool, *shape: int) -> Tensor | None:
-        return torch.empty(*shape, many * batch, width, dtype=torch.float32, device=grad.device) if wanted else None
+        return torch.empty(*shape, batch, width, dtype=torch.float32, device=grad.device) if wanted else None
 
     of_bias, of_beta = sums(neurons.bias is not None), sums(scanned.before is not None)
     of_delays = of_delays and spike_filter is not None and spike_filter.soft
@@ -201,12 +184,11 @@ def scan_backward(
     taps = spike_filter.taps if spike_filter is not None and spike_filter.soft else 1
     block, warps = _blocks(total, taps)
     nothing = neurons.theta
-    kernels._scan_bwd_kernel[(-(-total // block) * many,)](
+    kernels._scan_bwd_kernel[(-(-total // block),)](
         grad, surrogate, nothing if scanned.before is None else scanned.before, scanned.bits, out,
         out if of_bias is None else of_bias, out if of_beta is None else of_beta,
-        out if delay_sums is None else delay_sums, nothing if own.key is None else own.key,
-        own.beta, *_delays(spike_filter, nothing), T=steps, total=total,
-        **neurons.tables(), **neurons.dropout_arguments(), **_shared(neurons),
+        out if delay_sums is None else delay_sums, nothing if neurons.key is None else neurons.key,
+        neurons.beta, *_delays(spike_filter, nothing), steps, total, **neurons.dropout_arguments(), **_shared(neurons),
         **_dropped(spike_filter), **_charged(spike_cost), TAPS=taps, OF_DELAYS=of_delays,
         DROP=neurons.dropout > 0, SUM=of_bias is not None, LEARN=of_beta is not None, BLOCK=block, num_warps=warps,
         maxnreg=_most_registers(taps),
@@ -214,15 +196,10 @@ def scan_backward(
     channels = neurons.grid.channels
     return ScanGrads(
         out,
-        None if of_bias is None else _bias_grad(of_bias, neurons.trials)[..., :channels],
+        None if of_bias is None else of_bias.sum(0)[:channels],
         None if of_beta is None else of_beta.sum() if neurons.beta.dim() == 0 else of_beta.sum(0)[:channels],
         None if delay_sums is None or spike_filter is None else delay_grad(delay_sums, spike_filter, batch, 1, width),
     )
-
-
-def _bias_grad(sums: Tensor, trials: TrialNeurons | None) -> Tensor:
-    """Return sums over samples `[B, neurons]` of sums over time; `[k, neurons]` of several trials."""
-    return sums.sum(0) if trials is None else sums_apart(sums.view(trials.count, -1, sums.shape[-1]))
 
 
 def static_backward(

@@ -6,28 +6,19 @@ import triton
 import triton.language as tl
 
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
-from bitspike.ops.kernels_trials import _at, _trial
 
 ROUNDS = tl.constexpr(_ROUNDS)
 
 
-@triton.jit(do_not_specialize=["T", "below", "first", "trials"])
+@triton.jit(do_not_specialize=["T", "below", "first"])
 def _dropout_kernel(
-    x, out, key, numbers, bounds, trials, T, total, first, below: tl.uint32, keep,
-    LAYER: tl.constexpr, MANY: tl.constexpr, BLOCK: tl.constexpr,
+    x, out, key, T, total, first, below: tl.uint32, keep, LAYER: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     """out[t, i] = x[t, i] * keep where the mask keeps, else 0; a program takes four steps of BLOCK places.
 
-    The mask is that of place `first` + i. MANY trials have a key, a factor (the second of their `numbers`) and a bound
-    each.
+    The mask is that of place `first` + i.
     """
-    program = tl.program_id(0)
-    if MANY:
-        trial, program = _trial(trials)
-        x, out = x + trial * T * total, out + trial * T * total
-        key, keep = _at(key, trial, tl.int64), tl.load(numbers + trial * 2 + 1)
-        below = tl.load(bounds + trial).to(tl.uint32)
-    place = program * BLOCK + tl.arange(0, BLOCK)
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     t = tl.program_id(1) * 4
     d0, d1, d2, d3 = tl.philox(tl.load(key), place + first, tl.program_id(1), LAYER, 0, ROUNDS)
     total = tl.full([], 0, tl.int64) + total

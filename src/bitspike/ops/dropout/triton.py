@@ -39,20 +39,6 @@ def _drop(x: Tensor, p: float, key: Tensor, layer: int, first_row: int) -> Tenso
     grid = (-(-total // 256), -(-len(x) // 4))
     first = first_row * x.shape[2:].numel()
     kernels._dropout_kernel[grid](
-        x, out, key, key, key, 1, len(x), total, first, dropped_below(p), 1 / (1 - p), layer, False, 256, num_warps=2
-    )
-    return out
-
-
-def drop_trials(x: Tensor, keys: Tensor, numbers: Tensor, bounds: Tensor, layer: int) -> Tensor:
-    """Return x `[k, T, B, ...]` of k trials after dropout, forward or backward: each has a key, a factor and a bound.
-
-    `keys` is a table of addresses, `numbers [k, 2]` has the factors in its second column.
-    """
-    out = torch.empty_like(x)
-    trials, steps = x.shape[:2]
-    total = x[0, 0].numel()
-    kernels._dropout_kernel[(-(-total // 256) * trials, -(-steps // 4))](
-        x, out, keys, numbers, bounds, trials, steps, total, 0, 0, 1.0, layer, True, 256, num_warps=2
+        x, out, key, len(x), total, first, dropped_below(p), 1 / (1 - p), layer, 256, num_warps=2
     )
     return out

@@ -14,16 +14,13 @@ are alike (a STATIC current, STILL gradients of the spikes, as a loss on counts 
 import triton
 import triton.language as tl
 
-from bitspike.ops.kernels_trials import _at, _trial
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 
 @triton.jit
-def _neurons(neurons, BLOCK: tl.constexpr, program=None):
-    """Return the program's neurons, in int64, and which of them exist; `program` is its place if trials are many."""
-    if program is None:
-        program = tl.program_id(0)
-    n = program.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+def _neurons(neurons, BLOCK: tl.constexpr):
+    """Return the program's neurons, in int64, and which of them exist."""
+    n = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     return n, n < neurons
 
 
@@ -107,26 +104,15 @@ def _fwd_round(
     return state
 
 
-@triton.jit(do_not_specialize=["steps", "trials"])
+@triton.jit(do_not_specialize=["steps"])
 def _lif_fwd_kernel(
     current, current_t, current_n, beta, beta_p, theta, theta_p, center, center_p, u0, z0, a0,
     spikes, membrane, surrogate, before, u_last, z_last, a_last,
-    steps, neurons, slope, rho, gain, strength, trials,
+    steps, neurons, slope, rho, gain, strength,
     STATIC: tl.constexpr, ADAPTIVE: tl.constexpr, SURROGATE: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Run the scan; the backward pass needs only `surrogate` and `before` (u[t-1], for a learnt beta) of a step.
-
-    With `trials`, beta, theta and center are tables of addresses of one number each, and `slope` one of slopes.
-    """
-    if trials is None:
-        n, live = _neurons(neurons, BLOCK)
-    else:
-        trial, program = _trial(trials)
-        n, live = _neurons(neurons, BLOCK, program)
-        first = trial * steps * neurons
-        current, spikes, surrogate = current + first, spikes + first, surrogate + first
-        beta, theta = _at(beta, trial, tl.float32), _at(theta, trial, tl.float32)
-        center, slope = _at(center, trial, tl.float32), tl.load(slope + trial * 2)
+    """Run the scan; the backward pass needs only `surrogate` and `before` (u[t-1], for a learnt beta) of a step."""
+    n, live = _neurons(neurons, BLOCK)
     decay = tl.load(beta + n % beta_p, mask=live, other=0.0)
     level = tl.load(theta + n % theta_p, mask=live, other=0.0)
     middle = tl.load(center + n % center_p, mask=live, other=0.0)
@@ -182,26 +168,19 @@ def _bwd_round(
     return g, later, ga, of_current, of_beta
 
 
-@triton.jit(do_not_specialize=["steps", "trials"])
+@triton.jit(do_not_specialize=["steps"])
 def _lif_bwd_kernel(
     surrogate, before, gz, gz_t, gz_n, gu, gu_t, gu_n, gu_last, gz_last, ga_last, beta, beta_p,
     grad_current, grad_u0, grad_z0, grad_a0, grad_beta,
-    steps, neurons, rho, gain, strength, trials,
+    steps, neurons, rho, gain, strength,
     STATIC: tl.constexpr, ADAPTIVE: tl.constexpr, STILL: tl.constexpr, AHEAD: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """g[t] = gz[t]*s(u[t]) + gu[t] + beta*g[t+1], backwards in time; a static current gets the sum.
 
     z[t] compares u[t] with center + strength*a[t], and a[t] = rho*a[t-1] + gain*z[t-1]: what an adaptive threshold
-    sends back to the spikes before it comes as `later`. With `trials`, gz is `[k, neurons]`, the same at every step.
+    sends back to the spikes before it comes as `later`.
     """
-    if trials is None:
-        n, live = _neurons(neurons, BLOCK)
-    else:
-        trial, program = _trial(trials)
-        n, live = _neurons(neurons, BLOCK, program)
-        first = trial * steps * neurons
-        surrogate, grad_current, gz = surrogate + first, grad_current + first, gz + trial * neurons
-        beta = _at(beta, trial, tl.float32)
+    n, live = _neurons(neurons, BLOCK)
     decay = tl.load(beta + n % beta_p, mask=live, other=0.0)
     none = tl.zeros(n.shape, tl.float32)
     state = (_each(gu_last, n, live), _each(gz_last, n, live), _each(ga_last, n, live), none, none)

@@ -7,7 +7,7 @@ by a relative 2**-8 at most, to nearest and so without bias. A static current ke
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +18,6 @@ from bitspike.ops.lif.scan import Scan
 from bitspike.ops.lif.state import LIFOutput, LIFState
 from bitspike.ops.lif.surrogate import Surrogate
 from bitspike.ops.saved import saved_tensors
-
-if TYPE_CHECKING:
-    from bitspike.ops.trials import TrialNeurons
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _NARROWEST = 32  # what the recurrent scan multiplies at once; it must take more than one product
@@ -152,7 +149,6 @@ class _LIF(torch.autograd.Function):
             form.neurons,
             form.slope,
             *form.adaptation(),
-            None,
             STATIC=form.static,
             ADAPTIVE=form.adaptive,
             SURROGATE=form.surrogate,
@@ -216,7 +212,6 @@ class _LIF(torch.autograd.Function):
                 form.steps,
                 form.neurons,
                 *form.adaptation(),
-                None,
                 STATIC=form.static,
                 ADAPTIVE=form.adaptive,
                 STILL=still,
@@ -224,35 +219,6 @@ class _LIF(torch.autograd.Function):
         if grad_beta is not None:
             grad_beta = grad_beta.sum_to_size(beta.shape)
         return grad_current, grad_beta, grad_u0, grad_z0, grad_a0, None, None, None
-
-
-def scan_trials(current: Tensor, trials: TrialNeurons, surrogate: Surrogate) -> tuple[Tensor, Tensor]:
-    """Return the spikes of currents `[k, T, B, N]` of k trials, from rest, and the surrogate for the backward pass."""
-    count, steps = current.shape[:2]
-    neurons = current[0, 0].numel()
-    spikes, kept = torch.empty_like(current), torch.empty_like(current, dtype=torch.bfloat16)
-    one = 1  # each table's numbers are the same for all neurons
-    _launch_trials(
-        "_lif_fwd_kernel", neurons, count,
-        current, neurons, 1, trials.beta, one, trials.theta, one, trials.center, one, None, None, None,
-        spikes, None, kept, None, None, None, None, steps, neurons, trials.numbers, 0.0, 1.0, 0.0, count,
-        STATIC=False, ADAPTIVE=False, SURROGATE=surrogate,
-    )  # fmt: skip
-    return spikes, kept
-
-
-def scan_trials_backward(grad: Tensor, kept: Tensor, trials: TrialNeurons) -> Tensor:
-    """Return the gradient of the currents `[k, T, B, N]` from that of the spikes, `[k, B, N]` at every step."""
-    count, steps = kept.shape[:2]
-    neurons = kept[0, 0].numel()
-    out = torch.empty(kept.shape, dtype=torch.float32, device=kept.device)
-    _launch_trials(
-        "_lif_bwd_kernel", neurons, count,
-        kept, None, grad, 0, 1, None, 0, 0, None, None, None, trials.beta, 1,
-        out, None, None, None, None, steps, neurons, 0.0, 1.0, 0.0, count,
-        STATIC=False, ADAPTIVE=False, STILL=True,
-    )  # fmt: skip
-    return out
 
 
 def float32(shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -299,14 +265,6 @@ def launch(kernel: Any, programs: int, *args: Any, warps: int, **constants: Any)
     device = next(arg.device for arg in args if isinstance(arg, Tensor))
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
         kernel[(programs,)](*args, **constants, num_warps=warps, enable_fp_fusion=False)
-
-
-def _launch_trials(name: str, neurons: int, trials: int, *args: Any, **constants: Any) -> None:
-    from bitspike.ops.lif import kernels as lif_triton_kernels
-
-    block, warps, ahead = tile(neurons)
-    kernel = getattr(lif_triton_kernels, name)
-    launch(kernel, -(-neurons // block) * trials, *args, **constants, AHEAD=ahead, BLOCK=block, warps=warps)
 
 
 def _launch(name: str, form: Form, *args: Any, **constants: Any) -> None:

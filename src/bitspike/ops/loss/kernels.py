@@ -5,23 +5,16 @@
 import triton
 import triton.language as tl
 
-from bitspike.ops.kernels_trials import _trial
 
-
-@triton.jit(do_not_specialize=["T", "on", "off", "trials"])
+@triton.jit(do_not_specialize=["T", "on", "off"])
 def _count_loss_kernel(
-    spikes, labels, losses, rights, grads, T, size, on, off, scale, trials,
-    CLASSES: tl.constexpr, C_BLOCK: tl.constexpr, T_BLOCK: tl.constexpr, MANY: tl.constexpr,
+    spikes, labels, losses, rights, grads, T, size, on, off, scale,
+    CLASSES: tl.constexpr, C_BLOCK: tl.constexpr, T_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """losses = scale * sum of (n - target)**2, grads = 2 * scale * (n - target), rights = 1 or 0, for each sample."""
     b = tl.program_id(0)
     c = tl.arange(0, C_BLOCK)
     size = tl.full([], 0, tl.int64) + size
-    if MANY:
-        trial, b = _trial(trials)
-        spikes += trial * T * size
-        first = trial * (tl.num_programs(0) // trials)
-        labels, losses, rights, grads = labels + first, losses + first, rights + first, grads + first * CLASSES
     total = tl.zeros([T_BLOCK, C_BLOCK], tl.float32)
     for begin in range(0, T, T_BLOCK):
         t = begin + tl.arange(0, T_BLOCK)[:, None]

@@ -35,8 +35,8 @@ class _CountLoss(torch.autograd.Function):
         with on(spikes):
             kernels._count_loss_kernel[(batch,)](
                 spikes.contiguous(), labels.contiguous(), losses, rights, grads, steps, batch * classes, on_target, off,
-                1.0 / (batch * classes * steps), 1, CLASSES=classes,
-                C_BLOCK=max(16, next_power_of_2(classes)), T_BLOCK=32, MANY=False, num_warps=2,
+                1.0 / (batch * classes * steps),
+                CLASSES=classes, C_BLOCK=max(16, next_power_of_2(classes)), T_BLOCK=32, num_warps=2,
             )  # fmt: skip
         ctx.save_for_backward(grads)
         ctx.mark_non_differentiable(rights)
@@ -47,23 +47,6 @@ class _CountLoss(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (by_count,) = ctx.saved_tensors
         return (by_count * grads[0]).expand(ctx.steps, *by_count.shape), None, None, None
-
-
-def count_loss_trials(spikes: Tensor, labels: Tensor, on_target: int, off: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return losses and right samples, `[k, B]`, of spikes `[k, T, B, C]`, and the gradient of counts `[k, B, C]`.
-
-    A trial's loss is the sum of its row. A spike's gradient is its count's, at every step.
-    """
-    trials, steps, batch, classes = spikes.shape
-    losses, rights = torch.empty(2, trials, batch, dtype=torch.float32, device=spikes.device)
-    grads = torch.empty(trials, batch, classes, dtype=torch.float32, device=spikes.device)
-    with on(spikes):
-        kernels._count_loss_kernel[(trials * batch,)](
-            spikes, labels, losses, rights, grads, steps, batch * classes, on_target, off,
-            1.0 / (batch * classes * steps), trials, CLASSES=classes,
-            C_BLOCK=max(16, next_power_of_2(classes)), T_BLOCK=32, MANY=True, num_warps=2,
-        )  # fmt: skip
-    return losses, rights, grads
 
 
 def entropy_loss(

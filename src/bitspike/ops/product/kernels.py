@@ -10,8 +10,6 @@ FLOAT is the tensor cores' bfloat16; Triton's interpreter, which has no such pro
 import triton
 import triton.language as tl
 
-from bitspike.ops.kernels_trials import _at, _trial
-
 
 @triton.jit
 def _bit_tile(
@@ -44,23 +42,17 @@ def _count_tile(counts, base, inside, offsets, first, K: tl.constexpr, BLOCK_K: 
     return held.to(tl.float32).to(FLOAT)
 
 
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _product_fwd_kernel(
-    source, offsets, weight, bias, out, places, total, trials,
+    source, offsets, weight, bias, out, places, total,
     ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
     N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_O: tl.constexpr,
-    BITS: tl.constexpr, BIAS: tl.constexpr, DIVIDE: tl.constexpr, MANY: tl.constexpr,
+    BITS: tl.constexpr, BIAS: tl.constexpr, DIVIDE: tl.constexpr,
     M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
     """out[m, n] = sum_k source[m, k] * weight[k, n] (+ bias[n], and divided by POOL**2, if asked for)."""
-    program = tl.program_id(0)
-    if MANY:
-        trial, program = _trial(trials)
-        source, out = source + trial * total, out + trial * places * STRIDE_O
-        weight += trial * (WORDS * 32 * STRIDE_W)
-        bias = _at(bias, trial, tl.float32) if BIAS else bias
-    m = program.to(tl.int64) * M_BLOCK + tl.arange(0, M_BLOCK)
+    m = tl.program_id(0).to(tl.int64) * M_BLOCK + tl.arange(0, M_BLOCK)
     n = tl.program_id(1) * N_BLOCK + tl.arange(0, N_BLOCK)
     inside = m < places
     y, x = (m // WIDTH) % HEIGHT, m % WIDTH
@@ -89,26 +81,21 @@ def _product_fwd_kernel(
     )
 
 
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _product_bwd_kernel(
-    grad, weight, out, rows, scale, size, trials,
+    grad, weight, out, rows, scale,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, RUN: tl.constexpr,
     KH: tl.constexpr, KW: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
-    N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_G: tl.constexpr, MANY: tl.constexpr,
+    N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_G: tl.constexpr,
     M_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
     """out[row, y, x, c] = scale * sum over places p and n of grad[row, p, n] * weight[(y, x, c) as seen from p, n].
 
     A program takes a patch of POOL x POOL places (their POOL * POOL * C neurons are its columns) of M_BLOCK rows: which
-    places of the output reach it is then the same for all of its rows. `size` is that of a trial's weights.
+    places of the output reach it is then the same for all of its rows.
     """
     across: tl.constexpr = (W + POOL - 1) // POOL
-    program = tl.program_id(0)
-    if MANY:
-        trial, program = _trial(trials)
-        weight += trial * size
-        grad, out = grad + trial * rows * (HEIGHT * WIDTH * STRIDE_G), out + trial * rows * (H * W * C)
-    row = program.to(tl.int64) * M_BLOCK + tl.arange(0, M_BLOCK)
+    row = tl.program_id(0).to(tl.int64) * M_BLOCK + tl.arange(0, M_BLOCK)
     py, px = tl.program_id(1) // across, tl.program_id(1) % across
     column = tl.program_id(2) * C_BLOCK + tl.arange(0, C_BLOCK)
     dy, dx, c = column // (POOL * C), (column // C) % POOL, column % C
@@ -138,27 +125,21 @@ def _product_bwd_kernel(
     tl.store(out + target, (acc * scale).to(out.dtype.element_ty), mask=(row < rows)[:, None] & there[None, :])
 
 
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _weight_bwd_kernel(
-    grad, source, offsets, out, bias, places, total, share, trials,
+    grad, source, offsets, out, bias, places, total, share,
     ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
     N: tl.constexpr, STRIDE_G: tl.constexpr, BITS: tl.constexpr, SUM: tl.constexpr, PRECISION: tl.constexpr,
-    MANY: tl.constexpr, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
+    M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, G: tl.constexpr, FLOAT: tl.constexpr,
 ):  # fmt: skip
     """out[part, n, k] = sum over the part's rows m of grad[m, n] * source[m, k]; a part is `share` rows.
 
     bias[part, n] = sum over them of grad[m, n], if asked for.
     """
-    program = tl.program_id(0)
-    if MANY:
-        trial, program = _trial(trials)
-        parts = trial * tl.num_programs(2)
-        grad, source = grad + trial * places * STRIDE_G, source + trial * total
-        out, bias = out + parts * (N * WORDS * 32), bias + parts * N
     n = tl.program_id(1) * N_BLOCK + tl.arange(0, N_BLOCK)
     part = tl.program_id(2).to(tl.int64)
-    first = program * G
+    first = tl.program_id(0) * G
     acc = tl.zeros([N_BLOCK, G * 32], tl.float32)
     sums = tl.zeros([M_BLOCK, N_BLOCK], tl.float32)
     for begin in range(0, share, M_BLOCK):
@@ -174,7 +155,7 @@ def _weight_bwd_kernel(
         if SUM:
             sums += g.to(tl.float32)
         acc = tl.dot(tl.trans(g.to(FLOAT)), a, acc, input_precision=PRECISION)
-    if SUM and program == 0:
+    if SUM and tl.program_id(0) == 0:
         tl.store(bias + part * N + n, tl.sum(sums, axis=0), mask=n < N)
     if BITS:
         acc = acc * 0.5

@@ -5,23 +5,17 @@
 import triton
 import triton.language as tl
 
-from bitspike.ops.kernels_trials import _at, _trial
 
-
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _fold_kernel(
-    weight, out, size, trials, MANY: tl.constexpr, STRIDE: tl.constexpr,
+    weight, out, size, STRIDE: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
     C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, COUNTS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); 0 elsewhere."""
     height: tl.constexpr = KH + POOL - 1
     width: tl.constexpr = KW + POOL - 1
-    program = tl.program_id(0)
-    if MANY:
-        trial, program = _trial(trials)
-        weight, out = _at(weight, trial, tl.float32), out + trial * size
-    i = program.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     n, k = i % STRIDE, i // STRIDE
     if COUNTS:  # channels first
         c, y, x = k // C_STEP, (k % C_STEP) // Y_STEP, k % Y_STEP
@@ -37,20 +31,15 @@ def _fold_kernel(
     tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
 
 
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _unfold_kernel(
-    partial, weight, out, scale, clip, trials, MANY: tl.constexpr, PARTS: tl.constexpr, K: tl.constexpr,
+    partial, weight, out, scale, clip, PARTS: tl.constexpr, K: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
     C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr,
     BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[n, c, y, x] = scale * sum over parts and pool of partial[part, n, k(c, y + dy, x + dx)]; 0 if |w| > clip."""
-    program = tl.program_id(0)
-    if MANY:
-        trial, program = _trial(trials)
-        partial, out = partial + trial * (PARTS * N * K), out + trial * (N * C * KH * KW)
-        weight = _at(weight, trial, tl.float32) if CLIP else weight
-    i = program.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     if C_STEP == 1:  # neighbours in the matrix are neighbours here
         c, x, y, n = i % C, (i // C) % KW, (i // (C * KW)) % KH, i // (C * KW * KH)
     else:
@@ -71,20 +60,15 @@ def _unfold_kernel(
     tl.store(out + at, total, mask=inside)
 
 
-@triton.jit(do_not_specialize=["trials"])
+@triton.jit
 def _signs_kernel(
-    weight, out, trials, MANY: tl.constexpr,
-    N: tl.constexpr, K: tl.constexpr, STRIDE: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    weight, out, N: tl.constexpr, K: tl.constexpr, STRIDE: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr
+):
     """out[n, k] = sign(weight[n, k]) for k < K, 0 for padding up to STRIDE; rows n >= N are 0.
 
     With two HALVES a row goes on with the same times 2**-11.
     """
     n = tl.program_id(0).to(tl.int64)
-    if MANY:
-        trial, row = _trial(trials)
-        out += (n - row) * (STRIDE * HALVES)
-        weight, n = _at(weight, trial, tl.float32), row.to(tl.int64)
     k = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     w = tl.load(weight + n * K + k, mask=(k < K) & (n < N), other=0.0)
     sign = tl.where((k < K) & (n < N), tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, 0.0)

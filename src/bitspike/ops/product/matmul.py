@@ -20,20 +20,15 @@ def takes(synapse: Synapse) -> bool:
     return synapse.source.height * synapse.source.width == 1 and synapse.source.channels * 255 < 2**24
 
 
-def signs(
-    weight: Tensor, rows: int, dtype: torch.dtype = torch.bfloat16, halves: int = 1, each: Tensor | None = None
-) -> Tensor:
+def signs(weight: Tensor, rows: int, dtype: torch.dtype = torch.bfloat16, halves: int = 1) -> Tensor:
     """Return the signs of `weight [N, K]` as `[rows, halves * (K padded to 32)]`, 0 in the padding.
 
-    A second half is the signs times 2**-11. `each` is a table of addresses of several trials' weights; their signs come
-    one below the other.
+    A second half is the signs times 2**-11.
     """
     n, k = weight.shape
-    wide, many = padded(k, WORD), 1 if each is None else len(each)
-    out = torch.empty(many * rows, halves * wide, dtype=dtype, device=weight.device)
-    kernels_weight._signs_kernel[(many * rows, -(-wide // 1024))](
-        weight if each is None else each, out, many, each is not None, n, k, wide, halves, 1024
-    )
+    wide = padded(k, WORD)
+    out = torch.empty(rows, halves * wide, dtype=dtype, device=weight.device)
+    kernels_weight._signs_kernel[(rows, -(-wide // 1024))](weight, out, n, k, wide, halves, 1024)
     return out
 
 
@@ -45,34 +40,20 @@ def rows(counts: Tensor, wide: int) -> Tensor:
     return out
 
 
-def _mm(a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+def _mm(a: Tensor, b: Tensor) -> Tensor:
     if a.is_cuda:
-        return torch.mm(a, b, out_dtype=torch.float32, out=out)
-    return torch.mm(a.float(), b.float(), out=out)
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
 
 
-def product(rows: Tensor, matrix: Tensor, trials: int = 0) -> Tensor:
-    """rows @ matrix.T, `[T * B, N padded]` float32, exact for whole numbers; of `trials`, each with its own matrix."""
-    if not trials:
-        return _mm(rows, matrix.T)
-    out = torch.empty(len(rows), len(matrix) // trials, dtype=torch.float32, device=rows.device)
-    for own, signs, into in zip(*(each.view(trials, -1, each.shape[1]) for each in (rows, matrix, out)), strict=True):
-        _mm(own, signs.T, out=into)
-    return out
+def product(rows: Tensor, matrix: Tensor) -> Tensor:
+    """rows @ matrix.T, `[T * B, N padded]` float32, exact for whole numbers."""
+    return _mm(rows, matrix.T)
 
 
 def source_grad(grad: Tensor, matrix: Tensor) -> Tensor:
     """grad @ matrix, the gradient of rows `[T * B, K padded]`, from that of the current `[T * B, <= N padded]`."""
     return grad @ matrix[: grad.shape[1]].to(grad.dtype)
-
-
-def weight_grads(grad: Tensor, rows: Tensor, weight: Tensor, trials: int) -> Tensor:
-    """Return the gradients of the latent weights of several trials, `[k, N, K, 1, 1]`."""
-    n, k = weight.shape[0], weight[0].numel()
-    out = torch.empty(trials, *weight.shape, dtype=torch.float32, device=grad.device)
-    for own, read, into in zip(*(each.view(trials, -1, each.shape[1]) for each in (grad, rows)), out, strict=True):
-        into.view(n, k).copy_(_mm(own.to(STORED).T, read.to(STORED))[:n, :k])
-    return out
 
 
 def weight_grad(grad: Tensor, rows: Tensor, weight: Tensor, clip: float | None) -> Tensor:

@@ -66,23 +66,18 @@ def _words(synapse: Synapse, counts: bool) -> int:
     return synapse.words
 
 
-def fold(weight: Tensor, synapse: Synapse, *, counts: bool, each: Tensor | None = None) -> Weights:
-    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts.
-
-    `each` is a table of addresses of several trials' weights; their matrices come one below the other.
-    """
+def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
+    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts."""
     n = synapse.channels
     stride = padded(n, 16)
     steps = _steps(synapse, counts)
-    rows, trials = _words(synapse, counts) * WORD, 1 if each is None else len(each)
-    matrix = torch.empty(trials * rows, stride, dtype=torch.bfloat16, device=weight.device)
-    size, block = rows * stride, at_once(256)
-    kernels_weight._fold_kernel[(-(-size // block) * trials,)](
-        weight if each is None else each, matrix, size, trials, each is not None, stride, n,
-        synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
+    matrix = torch.empty(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
+    size, block = matrix.numel(), at_once(256)
+    kernels_weight._fold_kernel[(-(-size // block),)](
+        weight, matrix, size, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
         *steps, counts, block,
     )  # fmt: skip
-    return Weights(matrix, _offsets(synapse, rows, weight.device) if counts else None)
+    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
 
 
 _known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
@@ -116,22 +111,19 @@ def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
 
 def product(
     source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *,
-    bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None, trials: int = 0,
+    bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None,
 ) -> Tensor:  # fmt: skip
-    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool.
-
-    With `trials`, rows are theirs one after another, each has its own matrix, and `bias` is a table of addresses.
-    """
-    counts, many = source.dtype == torch.uint8, max(trials, 1)
-    places = len(source) // many * synapse.height * synapse.width
+    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool."""
+    counts = source.dtype == torch.uint8
+    places = len(source) * synapse.height * synapse.width
     stride = out.shape[-1]
     tiles = tiles or _forward_tiles(places, stride)
-    grid = (-(-places // tiles.m) * many, -(-stride // tiles.n))
+    grid = (-(-places // tiles.m), -(-stride // tiles.n))
     kernels._product_fwd_kernel[grid](
         source, weights.offsets if counts else source, weights.matrix, bias if bias is not None else weights.matrix,
-        out, places, source.numel() // many, many,
+        out, places, source.numel(),
         **_reach(synapse, counts), N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_O=stride,
-        BITS=not counts, BIAS=bias is not None, DIVIDE=divide, MANY=trials > 0,
+        BITS=not counts, BIAS=bias is not None, DIVIDE=divide,
         M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     return out
@@ -143,26 +135,24 @@ def _forward_tiles(places: int, n: int) -> Tiles:
 
 
 def source_grad(
-    grad: Tensor, weights: Weights, synapse: Synapse, scale: float, out: Tensor, *,
-    tiles: Tiles | None = None, trials: int = 0,
-) -> Tensor:  # fmt: skip
+    grad: Tensor, weights: Weights, synapse: Synapse, scale: float, out: Tensor, *, tiles: Tiles | None = None
+) -> Tensor:
     """out[row, y, x, c] = scale * sum of grad[row, place, n] * weight: the gradient of spikes, in out's dtype."""
     if synapse.height * synapse.width == 1 and synapse.pool == 1:  # a dense layer: one place that sees all neurons
         synapse = Synapse(Grid(synapse.source.neurons), synapse.channels, 1, 1)
     source = synapse.source
-    many = max(trials, 1)
-    rows = len(grad) // (synapse.height * synapse.width * many)
+    rows = len(grad) // (synapse.height * synapse.width)
     pool = synapse.pool
     patches = -(-source.height // pool) * -(-source.width // pool)
     columns = pool * pool * source.stride
     tiles = tiles or Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
     block = 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16
-    grid = (-(-rows // tiles.m) * many, patches, -(-columns // tiles.n))
+    grid = (-(-rows // tiles.m), patches, -(-columns // tiles.n))
     kernels._product_bwd_kernel[grid](
-        grad, weights.matrix, out, rows, scale, weights.matrix.numel() // many, many,
+        grad, weights.matrix, out, rows, scale,
         H=source.height, W=source.width, C=source.stride, RUN=synapse.run,
         KH=synapse.kernel_height, KW=synapse.kernel_width, HEIGHT=synapse.height, WIDTH=synapse.width, POOL=pool,
-        N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_G=grad.shape[-1], MANY=trials > 0,
+        N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_G=grad.shape[-1],
         M_BLOCK=tiles.m, C_BLOCK=tiles.n, K_BLOCK=block, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     return out
@@ -171,17 +161,14 @@ def source_grad(
 def weight_grad(
     grad: Tensor, source: Tensor, weight: Tensor, synapse: Synapse, scale: float,
     clip: float | None = None, *, bias: bool = False, tiles: Tiles | None = None, parts: int | None = None,
-    each: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Return the gradients of the latent weight `[N, C, k, k]`, 0 where |w| > clip, and of the bias.
 
-    `source` is bits, counts, or float32 numbers laid out as counts, whose products are then float32's. `each` is a
-    table of addresses of several trials' weights; then both gradients have a first dimension for them.
+    `source` is bits, counts, or float32 numbers laid out as counts, whose products are then float32's.
     """
-    many = 1 if each is None else len(each)
     bits = source.dtype == torch.int32
     n, words = synapse.channels, _words(synapse, not bits)
-    places = grad.numel() // grad.shape[-1] // many
+    places = grad.numel() // grad.shape[-1]
     tiles = tiles or _gradient_tiles(n, words, bits)
     tall, wide = -(-words // tiles.words), -(-n // tiles.n)
     if parts is None:
@@ -189,29 +176,17 @@ def weight_grad(
         parts = max(1, min(64, (264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
     share = padded(-(-places // parts), tiles.m)
     parts = -(-places // share)
-    partial = torch.empty(many * parts, n, words * WORD, dtype=torch.float32, device=grad.device)
-    sums = torch.empty(many, parts, n, dtype=torch.float32, device=grad.device) if bias else partial
+    partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
+    sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
     exact = source.dtype == torch.float32
-    kernels._weight_bwd_kernel[(tall * many, wide, parts)](
+    kernels._weight_bwd_kernel[(tall, wide, parts)](
         grad, source, source if bits else _offsets(synapse, words * WORD, grad.device), partial, sums,
-        places, source.numel() // many, share, many,
+        places, source.numel(), share,
         **_reach(synapse, not bits), N=n, STRIDE_G=grad.shape[-1], BITS=bits,
-        SUM=bias, PRECISION="ieee" if exact else "tf32", MANY=each is not None,
-        M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words,
+        SUM=bias, PRECISION="ieee" if exact else "tf32", M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words,
         FLOAT=tl.float32 if exact else FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
-    of_weight = unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip, each)
-    if not bias:
-        return of_weight, None
-    return of_weight, sums[0].sum(0) if each is None else sums_apart(sums)
-
-
-def sums_apart(parts: Tensor) -> Tensor:
-    """Return the sums of each trial's rows, `[k, N]` from `[k, rows, N]`, added up in the order of a trial alone."""
-    out = torch.empty(len(parts), parts.shape[-1], dtype=parts.dtype, device=parts.device)
-    for part, total in zip(parts, out, strict=True):
-        torch.sum(part, 0, out=total)
-    return out
+    return unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip), sums.sum(0) if bias else None
 
 
 def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
@@ -230,17 +205,13 @@ def signs(weight: Tensor) -> Tensor:
 
 
 def unfold(
-    partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None,
-    each: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`, or those of several trials."""
-    many = 1 if each is None else len(each)
-    shape = weight.shape if each is None else (many, *weight.shape)
-    out = torch.empty(shape, dtype=torch.float32, device=weight.device)
+    partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
+) -> Tensor:
+    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`."""
+    out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(32)
-    kernels_weight._unfold_kernel[(-(-weight.numel() // block) * many,)](
-        partial, weight if each is None else each, out, scale, clip or 0.0, many, each is not None,
-        len(partial) // many, partial.shape[-1],
+    kernels_weight._unfold_kernel[(-(-weight.numel() // block),)](
+        partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
         synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
         clip is not None, block, at_once(32, 4), num_warps=2,
     )  # fmt: skip
