@@ -6,9 +6,11 @@ import torch
 import bitspike
 
 pytest.importorskip("triton")
+from bitspike.ops.product import triton
 from bitspike.ops.product.geometry import Grid, Synapse, aligned_grid, padded
 from bitspike.ops.product.triton import (
     Tiles,
+    fits_bytes,
     fold,
     pack_bits,
     plain_product,
@@ -55,6 +57,31 @@ def test_products_are_exact_and_padding_is_zero(shape, counts):
     wanted = plain_product(x.double(), bitspike.binarize(weight).double(), synapse.pool)
     assert torch.equal(out[..., : synapse.channels].permute(0, 3, 1, 2).double(), wanted)
     assert not out[..., synapse.channels :].any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("large", [False, True])
+def test_products_in_bytes_are_exact(shape, large, monkeypatch):
+    """The random signs and spikes of odd shapes leave no term of a bit's order, a word's place or the pool unseen."""
+    monkeypatch.setattr(triton, "_large", lambda *tensors: large)
+    synapse, weight, x, source = make(shape, counts=False)
+    out = torch.full(
+        (len(x), synapse.height, synapse.width, padded(synapse.channels, 16)), 7, dtype=torch.int16, device=DEVICE
+    )
+    folded = fold(weight, synapse, counts=False, whole=True)
+    assert torch.equal(folded.whole.sum(1).float(), folded.matrix.float().sum(0))
+    product(source, folded._replace(matrix=folded.matrix * torch.nan), synapse, out)
+    wanted = plain_product(x.double(), bitspike.binarize(weight).double(), synapse.pool)
+    assert torch.equal(out[..., : synapse.channels].permute(0, 3, 1, 2).double(), wanted)
+    assert not out[..., synapse.channels :].any()
+
+
+def test_bytes_hold_what_fits():
+    grid = Grid(16, 14, 14)
+    assert fits_bytes(Synapse(grid, 4, 3, 3, 11))
+    assert not fits_bytes(Synapse(grid, 4, 3, 3, 12))
+    assert fits_bytes(Synapse(Grid(2**15 - 1), 4, 1, 1))
+    assert not fits_bytes(Synapse(Grid(2**15), 4, 1, 1))
 
 
 @pytest.mark.parametrize(

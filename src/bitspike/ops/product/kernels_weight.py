@@ -8,11 +8,15 @@ import triton.language as tl
 
 @triton.jit
 def _fold_kernel(
-    weight, out, size, STRIDE: tl.constexpr,
+    weight, out, whole, size, STRIDE: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
-    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, COUNTS: tl.constexpr, BLOCK: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, COUNTS: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); 0 elsewhere."""
+    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); 0 elsewhere.
+
+    WHOLE: also `whole`, the same as bytes in the order of kernels.py. Bytes have no NaN: a bad weight is 0 there.
+    """
     height: tl.constexpr = KH + POOL - 1
     width: tl.constexpr = KW + POOL - 1
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -29,6 +33,10 @@ def _fold_kernel(
         w = tl.load(weight + ((n * C + c) * KH + ky) * KW + kx, mask=real, other=0.0)
         total += tl.where(real, tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, 0.0)  # a weight that is not finite gives NaN
     tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
+    if WHOLE:
+        bit = k % 32
+        at = n * (size // STRIDE) + k - bit + (bit % 8) * 4 + bit // 8
+        tl.store(whole + at, tl.where(total == total, total, 0.0).to(tl.int8), mask=i < size)
 
 
 @triton.jit

@@ -22,6 +22,7 @@ class Weights(NamedTuple):
 
     matrix: Tensor
     offsets: Tensor | None = None  # of each k in a row of counts
+    whole: Tensor | None = None  # the same as bytes [N, words * 32], for products of bits in whole numbers
 
 
 class Tiles(NamedTuple):
@@ -66,18 +67,24 @@ def _words(synapse: Synapse, counts: bool) -> int:
     return synapse.words
 
 
-def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
-    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts."""
+def fold(weight: Tensor, synapse: Synapse, *, counts: bool, whole: bool = False) -> Weights:
+    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts; `whole`: also as bytes."""
     n = synapse.channels
     stride = padded(n, 16)
     steps = _steps(synapse, counts)
     matrix = torch.empty(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
     size, block = matrix.numel(), at_once(256)
+    numbers = torch.empty(stride, len(matrix), dtype=torch.int8, device=weight.device) if whole else None
     kernels_weight._fold_kernel[(-(-size // block),)](
-        weight, matrix, size, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
-        *steps, counts, block,
+        weight, matrix, matrix if numbers is None else numbers, size, stride, n, synapse.source.channels,
+        synapse.rows, synapse.columns, synapse.pool, *steps, counts, whole, block,
     )  # fmt: skip
-    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
+    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None, numbers)
+
+
+def fits_bytes(synapse: Synapse) -> bool:
+    """Return whether folded signs fit 8 bits and outputs 16: then products of bits are of whole numbers."""
+    return synapse.pool**2 < 2**7 and synapse.bound < 2**15
 
 
 _known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
@@ -105,6 +112,7 @@ def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
         step = synapse.pool * source.stride // WORD
     return {
         "ROW": row, "LINE": line, "STEP": step, "RUN": synapse.run, "WORDS": _words(synapse, counts),
+        "EDGE": synapse.kernel_width * source.stride % WORD > 0,
         "HEIGHT": synapse.height, "WIDTH": synapse.width, "POOL": synapse.pool,
     }  # fmt: skip
 
@@ -113,24 +121,34 @@ def product(
     source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *,
     bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None,
 ) -> Tensor:  # fmt: skip
-    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool."""
-    counts = source.dtype == torch.uint8
+    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool.
+
+    Bits and weights that are there as bytes are multiplied as such, if `out` is of integers.
+    """
+    counts, whole = source.dtype == torch.uint8, None if out.is_floating_point() else weights.whole
     places = len(source) * synapse.height * synapse.width
     stride = out.shape[-1]
-    tiles = tiles or _forward_tiles(places, stride)
+    tiles = tiles or _forward_tiles(places, stride, whole is not None)
     grid = (-(-places // tiles.m), -(-stride // tiles.n))
     kernels._product_fwd_kernel[grid](
-        source, weights.offsets if counts else source, weights.matrix, bias if bias is not None else weights.matrix,
-        out, places, source.numel(),
+        source, weights.offsets if counts else source, weights.matrix if whole is None else whole,
+        bias if bias is not None else weights.matrix, out, places, source.numel(),
         **_reach(synapse, counts), N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_O=stride,
-        BITS=not counts, BIAS=bias is not None, DIVIDE=divide,
+        BITS=not counts, WHOLE=whole is not None, BIAS=bias is not None, DIVIDE=divide, LARGE=_large(source, out),
         M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     return out
 
 
-def _forward_tiles(places: int, n: int) -> Tiles:
+def _large(*tensors: Tensor) -> bool:
+    """Return whether the offsets of any of the tensors, with a tile more, need 64 bits."""
+    return any(tensor.numel() + 2**20 > 2**31 for tensor in tensors)
+
+
+def _forward_tiles(places: int, n: int, whole: bool) -> Tiles:
     block = 16 if n <= 16 else 32 if n <= 32 else 64 if n <= 64 else 128
+    if whole and places >= 128 * 132:
+        return Tiles(128, min(block, 64), 2, 4, 4)
     return Tiles(128 if places >= 128 * 132 else 64, block, 2 if places >= 128 * 132 else 4, 4, 3)
 
 
