@@ -44,12 +44,15 @@ def _unfold_kernel(
     partial, weight, out, scale, clip, PARTS: tl.constexpr, K: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
     C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr,
-    BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
+    BITS: tl.constexpr, BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[n, c, y, x] = scale * sum over parts and pool of partial[part, n, k(c, y + dy, x + dx)]; 0 if |w| > clip."""
+    """out[n, c, y, x] = scale * sum over parts and pool of partial[part, n, k(c, y + dy, x + dx)]; 0 if |w| > clip.
+
+    Gradients of BITS lie as partial[part, k, n].
+    """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    if C_STEP == 1:  # neighbours in the matrix are neighbours here
-        c, x, y, n = i % C, (i // C) % KW, (i // (C * KW)) % KH, i // (C * KW * KH)
+    if BITS:  # neighbours in the matrix are neighbours here
+        n, c, x, y = i % N, (i // N) % C, (i // (N * C)) % KW, i // (N * C * KW)
     else:
         x, y, c, n = i % KW, (i // KW) % KH, (i // (KW * KH)) % C, i // (KW * KH * C)
     inside = i < N * C * KH * KW
@@ -58,7 +61,7 @@ def _unfold_kernel(
         part = begin + tl.arange(0, P_BLOCK)[:, None]
         for d in tl.static_range(POOL * POOL):
             k = c * C_STEP + (y + d // POOL) * Y_STEP + (x + d % POOL) * X_STEP
-            at = (part * N + n[None, :]) * K + k[None, :]
+            at = (part * K + k[None, :]) * N + n[None, :] if BITS else (part * N + n[None, :]) * K + k[None, :]
             totals += tl.load(partial + at, mask=(part < PARTS) & inside[None, :], other=0.0)
     total = tl.sum(totals, axis=0) * scale
     at = ((n * C + c) * KH + y) * KW + x

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from bitspike.ops.launch import FLOAT, at_once, on
-from bitspike.ops.product import kernels, kernels_weight
+from bitspike.ops.product import kernels, kernels_backward, kernels_weight
 from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
 
 
@@ -166,7 +166,7 @@ def source_grad(
     tiles = tiles or Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
     block = 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16
     grid = (-(-rows // tiles.m), patches, -(-columns // tiles.n))
-    kernels._product_bwd_kernel[grid](
+    kernels_backward._product_bwd_kernel[grid](
         grad, weights.matrix, out, rows, scale,
         H=source.height, W=source.width, C=source.stride, RUN=synapse.run,
         KH=synapse.kernel_height, KW=synapse.kernel_width, HEIGHT=synapse.height, WIDTH=synapse.width, POOL=pool,
@@ -190,27 +190,48 @@ def weight_grad(
     tiles = tiles or _gradient_tiles(n, words, bits)
     tall, wide = -(-words // tiles.words), -(-n // tiles.n)
     if parts is None:
-        # so many programs that all run at once: two large ones a multiprocessor, or eight small ones
-        parts = max(1, min(64, (264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
+        parts = _parts(places, n, tall * wide, tiles, bits)
     share = padded(-(-places // parts), tiles.m)
     parts = -(-places // share)
-    partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
-    sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
-    exact = source.dtype == torch.float32
-    kernels._weight_bwd_kernel[(tall, wide, parts)](
-        grad, source, source if bits else _offsets(synapse, words * WORD, grad.device), partial, sums,
-        places, source.numel(), share,
-        **_reach(synapse, not bits), N=n, STRIDE_G=grad.shape[-1], BITS=bits,
-        SUM=bias, PRECISION="ieee" if exact else "tf32", M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words,
-        FLOAT=tl.float32 if exact else FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
-    )  # fmt: skip
-    return unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip), sums.sum(0) if bias else None
+    shared = {
+        **_reach(synapse, not bits), "N": n, "STRIDE_G": grad.shape[-1],
+        "M_BLOCK": tiles.m, "N_BLOCK": tiles.n, "num_warps": tiles.warps, "num_stages": tiles.stages,
+    }  # fmt: skip
+    of_bias = None
+    if bits:
+        partial = torch.empty(parts, words * WORD, n, dtype=torch.float32, device=grad.device)
+        sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
+        kernels_backward._bit_weight_bwd_kernel[(tall, wide, parts)](
+            grad, source, partial, sums, places, source.numel(), share, **shared,
+            SUM=bias, LARGE=_large(grad, source), G=_PAIR, CHUNKS=tiles.words // _PAIR, FLOAT=FLOAT,
+        )  # fmt: skip
+        of_bias = sums.sum(0) if bias else None
+    else:
+        partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
+        exact = source.dtype == torch.float32
+        kernels_backward._weight_bwd_kernel[(tall, wide, parts)](
+            grad, source, _offsets(synapse, words * WORD, grad.device), partial, places, share, **shared,
+            PRECISION="ieee" if exact else "tf32", G=tiles.words, FLOAT=tl.float32 if exact else FLOAT,
+        )  # fmt: skip
+        of_bias = grad.sum(0) if bias else None
+    return unfold(partial, weight, synapse, bits, scale, clip), of_bias
+
+
+_PAIR = 2  # words of one sum: 64 rows, as many as a product on a Hopper GPU has
 
 
 def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
-    if n > 32:
-        return Tiles(128, 64, 4 if bits and words >= 4 else 1, 4, 3)
-    return Tiles(64, 32 if n > 16 else 16, (8 if words >= 32 else 2) if bits else 1, 4, 3)
+    if not bits:
+        return Tiles(128, 64, 1, 4, 3) if n > 32 else Tiles(64, 32 if n > 16 else 16, 1, 4, 3)
+    if n > 32:  # so many words that few are padding, and registers suffice
+        return Tiles(128, 64, min((6, 4, 2), key=lambda each: padded(words, each)), 4, 3)
+    return Tiles(64, 32 if n > 16 else 16, 8 if words >= 32 else 2, 4, 3)
+
+
+def _parts(places: int, n: int, programs: int, tiles: Tiles, bits: bool) -> int:
+    """Return the number of parts, so that all programs run at once: 2 or 3 large ones a multiprocessor, or 8 small."""
+    most, at_most = (372, 128) if bits and n > 32 else (264 if n > 32 else 1056, 64)
+    return max(1, min(at_most, most // programs, -(-places // (2 * tiles.m))))
 
 
 def signs(weight: Tensor) -> Tensor:
@@ -222,15 +243,13 @@ def signs(weight: Tensor) -> Tensor:
     return out
 
 
-def unfold(
-    partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
-) -> Tensor:
-    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`."""
+def unfold(partial: Tensor, weight: Tensor, synapse: Synapse, bits: bool, scale: float, clip: float | None) -> Tensor:
+    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`, or `[parts, K, N]` of bits."""
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(32)
     kernels_weight._unfold_kernel[(-(-weight.numel() // block),)](
-        partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
-        synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
-        clip is not None, block, at_once(32, 4), num_warps=2,
+        partial, weight, out, scale, clip or 0.0, len(partial), partial[0].numel() // synapse.channels,
+        synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
+        *_steps(synapse, not bits), clip is not None, bits, block, at_once(32, 4), num_warps=2,
     )  # fmt: skip
     return out
