@@ -6,10 +6,13 @@ import torch
 import bitspike
 
 pytest.importorskip("triton")
+from triton import next_power_of_2
+
 from bitspike.ops.product import triton
 from bitspike.ops.product.geometry import Grid, Synapse, aligned_grid, padded
 from bitspike.ops.product.triton import (
     Tiles,
+    _source_tiles,
     fits_bytes,
     fold,
     pack_bits,
@@ -110,6 +113,24 @@ def test_gradients_of_products(shape, counts, clip):
         source_grad(grad, fold(weight, synapse, counts=False), synapse, 1.0, out, tiles=Tiles(16, 64, 1, 4, 1))
         shaped = out.view(len(x), synapse.source.height, synapse.source.width, -1)[..., : synapse.source.channels]
         assert off(shaped.permute(0, 3, 1, 2), spikes.grad) < 1e-5
+        columns = synapse.pool**2 * synapse.source.stride
+        if synapse.width > 1:  # a line of patches at once
+            lines = torch.empty_like(out)
+            folded = fold(weight, synapse, counts=False)
+            source_grad(grad, folded, synapse, 1.0, lines, tiles=Tiles(16, next_power_of_2(columns), 0, 4, 1))
+            assert off(lines, out) < 1e-5
+
+
+def test_lines_of_patches_are_for_many_rows_and_few_columns():
+    assert _source_tiles(4096, 64, 6, 2**17) == Tiles(64, 64, 0, 4, 2)
+    others = (
+        (4095, 64, 6, 2**17),
+        (4096, 65, 6, 2**17),
+        (4096, 64, 7, 2**17),
+        (4096, 64, 0, 2**17),
+        (4096, 64, 6, 2**16),
+    )
+    assert all(_source_tiles(*case).words for case in others)
 
 
 def test_bits_and_back():

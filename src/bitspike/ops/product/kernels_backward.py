@@ -53,6 +53,70 @@ def _product_bwd_kernel(
 
 
 @triton.jit
+def _replaced(values, AT: tl.constexpr, new):
+    """Return the tuple with `new` at place AT."""
+    made = ()
+    for i in tl.static_range(len(values)):
+        if i == AT:
+            made += (new,)
+        else:
+            made += (values[i],)
+    return made
+
+
+@triton.jit
+def _strip_bwd_kernel(
+    grad, weight, out, rows, scale,
+    H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, RUN: tl.constexpr,
+    KH: tl.constexpr, KW: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, POOL: tl.constexpr,
+    N: tl.constexpr, STRIDE_W: tl.constexpr, STRIDE_G: tl.constexpr, LARGE: tl.constexpr,
+    M_BLOCK: tl.constexpr, C_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr, FLOAT: tl.constexpr,
+):  # fmt: skip
+    """Compute what `_product_bwd_kernel` does; a program takes a whole line of patches, with a sum for each.
+
+    So a gradient is read once for all patches of the line that it reaches.
+    """
+    across: tl.constexpr = (W + POOL - 1) // POOL
+    down: tl.constexpr = (H + POOL - 1) // POOL
+    qh: tl.constexpr = (KH + POOL - 1) // POOL
+    qw: tl.constexpr = (KW + POOL - 1) // POOL
+    row = tl.program_id(0).to(tl.int64 if LARGE else tl.int32) * M_BLOCK + tl.arange(0, M_BLOCK)
+    turn = tl.program_id(1)  # lines in the middle come first: they have most work
+    py = tl.where(turn % 2 == 0, down // 2 + turn // 2, down // 2 - 1 - turn // 2)
+    column = tl.arange(0, C_BLOCK)
+    dy, dx, c = column // (POOL * C), (column // C) % POOL, column % C
+    zero = tl.zeros([M_BLOCK, C_BLOCK], tl.float32)
+    accs = ()
+    for _ in tl.static_range(across):
+        accs += (zero,)
+    top = tl.maximum(0, py - HEIGHT + 1)
+    tall = tl.minimum(qh - 1, py) + 1 - top
+    blocks: tl.constexpr = (N + K_BLOCK - 1) // K_BLOCK
+    for j in range(tall * blocks):
+        qy = top + j // blocks
+        n = (j % blocks) * K_BLOCK + tl.arange(0, K_BLOCK)
+        weights = ()
+        for qx in tl.static_range(qw):
+            ky, kx = qy * POOL + dy, qx * POOL + dx
+            real = (column < POOL * POOL * C) & (ky < KH) & (kx < KW)
+            k = ky * (RUN * 32) + kx * C + c
+            w = tl.load(weight + k[:, None] * STRIDE_W + n[None, :], mask=real[:, None] & (n < N)[None, :], other=0.0)
+            weights += (tl.trans(w.to(FLOAT)),)
+        for x in tl.static_range(WIDTH):
+            place = (row * HEIGHT + (py - qy)) * WIDTH + x
+            inside = (row < rows)[:, None] & (n < N)[None, :]
+            g = tl.load(grad + place[:, None] * STRIDE_G + n[None, :], mask=inside, other=0.0).to(FLOAT)
+            for qx in tl.static_range(qw):
+                accs = _replaced(accs, x + qx, tl.dot(g, weights[qx], accs[x + qx]))
+    for px in tl.static_range(across):
+        y, x = py * POOL + dy, px * POOL + dx
+        there = (column < POOL * POOL * C) & (y < H) & (x < W)
+        target = ((row[:, None] * H + y[None, :]) * W + x[None, :]) * C + c[None, :]
+        value = (accs[px] * scale).to(out.dtype.element_ty)
+        tl.store(out + target, value, mask=(row < rows)[:, None] & there[None, :])
+
+
+@triton.jit
 def _weight_bwd_kernel(
     grad, source, offsets, out, places, share,
     ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,

@@ -5,12 +5,14 @@ Each function says in a line what it computes; `plain_product` is the definition
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 import triton.language as tl
 from torch import Tensor
+from triton import next_power_of_2
 
 from bitspike.ops.launch import FLOAT, at_once, on
 from bitspike.ops.product import kernels, kernels_backward, kernels_weight
@@ -161,19 +163,43 @@ def source_grad(
     source = synapse.source
     rows = len(grad) // (synapse.height * synapse.width)
     pool = synapse.pool
-    patches = -(-source.height // pool) * -(-source.width // pool)
-    columns = pool * pool * source.stride
-    tiles = tiles or Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
-    block = 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16
-    grid = (-(-rows // tiles.m), patches, -(-columns // tiles.n))
-    kernels_backward._product_bwd_kernel[grid](
-        grad, weights.matrix, out, rows, scale,
-        H=source.height, W=source.width, C=source.stride, RUN=synapse.run,
-        KH=synapse.kernel_height, KW=synapse.kernel_width, HEIGHT=synapse.height, WIDTH=synapse.width, POOL=pool,
-        N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_G=grad.shape[-1],
-        M_BLOCK=tiles.m, C_BLOCK=tiles.n, K_BLOCK=block, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
-    )  # fmt: skip
+    down, across, columns = -(-source.height // pool), -(-source.width // pool), pool * pool * source.stride
+    tiles = tiles or _source_tiles(rows, columns, across if synapse.width > 1 else 0, _shared_memory(grad.device))
+    shared = {
+        "H": source.height, "W": source.width, "C": source.stride, "RUN": synapse.run,
+        "KH": synapse.kernel_height, "KW": synapse.kernel_width, "HEIGHT": synapse.height, "WIDTH": synapse.width,
+        "POOL": pool, "N": synapse.channels, "STRIDE_W": weights.matrix.shape[1], "STRIDE_G": grad.shape[-1],
+        "M_BLOCK": tiles.m, "K_BLOCK": 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16,
+        "FLOAT": FLOAT, "num_warps": tiles.warps, "num_stages": tiles.stages,
+    }  # fmt: skip
+    blocks = -(-rows // tiles.m)
+    if tiles.words:
+        kernels_backward._product_bwd_kernel[(blocks, down * across, -(-columns // tiles.n))](
+            grad, weights.matrix, out, rows, scale, **shared, C_BLOCK=tiles.n
+        )
+    else:
+        kernels_backward._strip_bwd_kernel[(blocks, down)](
+            grad, weights.matrix, out, rows, scale, **shared, C_BLOCK=tiles.n, LARGE=_large(grad, out)
+        )
     return out
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    """Return how many bytes of shared memory a program may have; the interpreter has as many as a Hopper GPU."""
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin if device.type == "cuda" else 232448
+
+
+def _source_tiles(rows: int, columns: int, across: int, shared_memory: int) -> Tiles:
+    """Return the tiles of a gradient of spikes; no words: a program takes a line of `across` patches of `columns`.
+
+    That takes many rows, since programs are fewer, registers for all sums (six patches of 64 columns fill them), and
+    112 KB of shared memory for weights and gradients.
+    """
+    block = max(16, next_power_of_2(columns))
+    if across > 1 and block <= 64 and across * block <= 384 and rows >= 4096 and shared_memory >= 2**17:
+        return Tiles(64, block, 0, 4, 2)
+    return Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
 
 
 def weight_grad(
