@@ -164,7 +164,7 @@ def source_grad(
     rows = len(grad) // (synapse.height * synapse.width)
     pool = synapse.pool
     down, across, columns = -(-source.height // pool), -(-source.width // pool), pool * pool * source.stride
-    tiles = tiles or _source_tiles(rows, columns, across if synapse.width > 1 else 0, _shared_memory(grad.device))
+    tiles = tiles or _source_tiles(rows, columns, across if synapse.width > 1 else 0, _much_shared_memory(grad.device))
     shared = {
         "H": source.height, "W": source.width, "C": source.stride, "RUN": synapse.run,
         "KH": synapse.kernel_height, "KW": synapse.kernel_width, "HEIGHT": synapse.height, "WIDTH": synapse.width,
@@ -185,19 +185,19 @@ def source_grad(
 
 
 @cache
-def _shared_memory(device: torch.device) -> int:
-    """Return how many bytes of shared memory a program may have; the interpreter has as many as a Hopper GPU."""
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin if device.type == "cuda" else 232448
+def _much_shared_memory(device: torch.device) -> bool:
+    """Return whether a program may have 227 KB, as on Hopper and Blackwell servers; in the interpreter it may."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device)[0] in (9, 10)
 
 
-def _source_tiles(rows: int, columns: int, across: int, shared_memory: int) -> Tiles:
+def _source_tiles(rows: int, columns: int, across: int, much_memory: bool) -> Tiles:
     """Return the tiles of a gradient of spikes; no words: a program takes a line of `across` patches of `columns`.
 
     That takes many rows, since programs are fewer, registers for all sums (six patches of 64 columns fill them), and
     112 KB of shared memory for weights and gradients.
     """
     block = max(16, next_power_of_2(columns))
-    if across > 1 and block <= 64 and across * block <= 384 and rows >= 4096 and shared_memory >= 2**17:
+    if across > 1 and block <= 64 and across * block <= 384 and rows >= 4096 and much_memory:
         return Tiles(64, block, 0, 4, 2)
     return Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
 
