@@ -72,6 +72,17 @@ def _count_tile(counts, base, inside, offsets, first, K: tl.constexpr, BLOCK_K: 
 
 
 @triton.jit
+def _settled(acc, FLOAT: tl.constexpr):
+    """Return a product's sums when they are there: a use in the same turn of a loop makes the turn wait for them.
+
+    Else Triton 3.6 leaves products in flight into the next turn, which may overwrite the registers that hold spikes.
+    """
+    if FLOAT == tl.bfloat16:  # noqa: SIM300
+        acc = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [acc], dtype=tl.float32, is_pure=False, pack=1)
+    return acc
+
+
+@triton.jit
 def _product_fwd_kernel(
     source, offsets, weight, bias, out, places, total,
     ROW: tl.constexpr, LINE: tl.constexpr, STEP: tl.constexpr, RUN: tl.constexpr, WORDS: tl.constexpr,
@@ -104,7 +115,7 @@ def _product_fwd_kernel(
                 a = _count_tile(source, base, inside, offsets, first * 32, WORDS * 32, G * 32, FLOAT)
             real = (k < WORDS * 32)[:, None] & (n < N)[None, :]
             w = tl.load(weight + k[:, None] * STRIDE_W + n[None, :], mask=real, other=0.0)
-            acc = tl.dot(a, w.to(FLOAT), acc)
+            acc = _settled(tl.dot(a, w.to(FLOAT), acc), FLOAT)
     if BITS and not WHOLE:
         acc = acc * 0.5
     if DIVIDE:

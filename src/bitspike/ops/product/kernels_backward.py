@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-from bitspike.ops.product.kernels import _count_tile
+from bitspike.ops.product.kernels import _count_tile, _settled
 
 
 @triton.jit
@@ -225,7 +225,9 @@ def _bit_weight_bwd_kernel(
                 tl.load(bits + passed + at + next_base[None, :], mask=there, other=0),
             )
             made += (tl.dot(_twos(words, FLOAT), g, accs[chunk]),)
-        accs = made
+        accs = ()
+        for chunk in tl.static_range(CHUNKS):
+            accs += (_settled(made[chunk], FLOAT),)
     if SUM and tl.program_id(0) == 0:
         tl.store(bias + part * N + n, tl.sum(sums, axis=0), mask=n < N)
     for chunk in tl.static_range(CHUNKS):
