@@ -6,9 +6,14 @@ import torch
 import bitspike
 
 pytest.importorskip("triton")
+from triton import next_power_of_2
+
+from bitspike.ops.product import triton
 from bitspike.ops.product.geometry import Grid, Synapse, aligned_grid, padded
 from bitspike.ops.product.triton import (
     Tiles,
+    _source_tiles,
+    fits_bytes,
     fold,
     pack_bits,
     plain_product,
@@ -27,6 +32,7 @@ SHAPES = [  # channels, height, width, filters, kernel, pool, rows; kernel 0: de
     (3, 7, 7, 5, 3, 2, 3),
     (5, 9, 8, 7, 3, 3, 2),
     (4, 6, 6, 10, 3, 1, 2),
+    (3, 5, 5, 6, 3, 1, 5),
     (20, 3, 3, 11, 0, 1, 4),
     (33, 1, 1, 20, 0, 1, 5),
     (1, 1, 1, 1, 0, 1, 1),
@@ -57,6 +63,31 @@ def test_products_are_exact_and_padding_is_zero(shape, counts):
     assert not out[..., synapse.channels :].any()
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("large", [False, True])
+def test_products_in_bytes_are_exact(shape, large, monkeypatch):
+    """The random signs and spikes of odd shapes leave no term of a bit's order, a word's place or the pool unseen."""
+    monkeypatch.setattr(triton, "_large", lambda *tensors: large)
+    synapse, weight, x, source = make(shape, counts=False)
+    out = torch.full(
+        (len(x), synapse.height, synapse.width, padded(synapse.channels, 16)), 7, dtype=torch.int16, device=DEVICE
+    )
+    folded = fold(weight, synapse, counts=False, whole=True)
+    assert torch.equal(folded.whole.sum(1).float(), folded.matrix.float().sum(0))
+    product(source, folded._replace(matrix=folded.matrix * torch.nan), synapse, out)
+    wanted = plain_product(x.double(), bitspike.binarize(weight).double(), synapse.pool)
+    assert torch.equal(out[..., : synapse.channels].permute(0, 3, 1, 2).double(), wanted)
+    assert not out[..., synapse.channels :].any()
+
+
+def test_bytes_hold_what_fits():
+    grid = Grid(16, 14, 14)
+    assert fits_bytes(Synapse(grid, 4, 3, 3, 11))
+    assert not fits_bytes(Synapse(grid, 4, 3, 3, 12))
+    assert fits_bytes(Synapse(Grid(2**15 - 1), 4, 1, 1))
+    assert not fits_bytes(Synapse(Grid(2**15), 4, 1, 1))
+
+
 @pytest.mark.parametrize(
     ("shape", "clip"),
     [
@@ -82,6 +113,18 @@ def test_gradients_of_products(shape, counts, clip):
         source_grad(grad, fold(weight, synapse, counts=False), synapse, 1.0, out, tiles=Tiles(16, 64, 1, 4, 1))
         shaped = out.view(len(x), synapse.source.height, synapse.source.width, -1)[..., : synapse.source.channels]
         assert off(shaped.permute(0, 3, 1, 2), spikes.grad) < 1e-5
+        columns = synapse.pool**2 * synapse.source.stride
+        if synapse.width > 1:  # a line of patches at once
+            lines = torch.empty_like(out)
+            folded = fold(weight, synapse, counts=False)
+            source_grad(grad, folded, synapse, 1.0, lines, tiles=Tiles(16, next_power_of_2(columns), 0, 4, 1))
+            assert off(lines, out) < 1e-5
+
+
+def test_lines_of_patches_are_for_many_rows_and_few_columns():
+    assert _source_tiles(4096, 64, 6, True) == Tiles(64, 64, 0, 4, 2)
+    others = ((4095, 64, 6, True), (4096, 65, 6, True), (4096, 64, 7, True), (4096, 64, 0, True), (4096, 64, 6, False))
+    assert all(_source_tiles(*case).words for case in others)
 
 
 def test_bits_and_back():

@@ -18,7 +18,7 @@ from bitspike.ops.delay.triton import SpikeFilter
 from bitspike.ops.launch import INTERPRETED, STORED
 from bitspike.ops.product import matmul
 from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
-from bitspike.ops.product.triton import Weights, fold, product, source_grad, weight_grad
+from bitspike.ops.product.triton import Weights, fits_bytes, fold, product, source_grad, weight_grad
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,16 @@ class LinkGrads(NamedTuple):
     delays: Tensor | None = None
 
 
-def prepared(link: Link, *, entry: bool) -> Weights | Tensor:
-    """Return the signs as products take them; a matrix `[N padded, K padded]` if they take rows."""
+def prepared(link: Link, *, entry: bool, last: bool) -> Weights | Tensor:
+    """Return the signs as products take them; a matrix `[N padded, K padded]` if they take rows.
+
+    The last link's current is real numbers, which may be NaN: its signs are not bytes.
+    """
     filtered = link.spike_filter is not None
     if filtered or (entry and matmul.takes(link.synapse)):
         kind = delay.ROWS if filtered else torch.bfloat16
         return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind, link.halves)
-    return fold(link.weight, link.synapse, counts=entry)
+    return fold(link.weight, link.synapse, counts=entry, whole=not (entry or last) and fits_bytes(link.synapse))
 
 
 def entry_rows(link: Link, counts: Tensor, signs: Tensor) -> Tensor:

@@ -109,7 +109,11 @@ class Kept(NamedTuple):
 def chain_forward(chain: Chain, entry: Tensor, *, learning: bool) -> tuple[Tensor, list[Tensor], Kept]:
     """Return the last layer's current, the hidden layers' spikes as bits, and what the backward pass needs."""
     source, records, bits = entry, [], []
-    folded = [None if link is None else prepared(link, entry=i == 0) for i, link in enumerate(chain.links)]
+    last_link = len(chain.links) - 1
+    folded = [
+        None if link is None else prepared(link, entry=i == 0, last=i == last_link)
+        for i, link in enumerate(chain.links)
+    ]
     first = chain.links[0]
     if first is not None and isinstance(folded[0], Tensor):
         source = entry_rows(first, entry, folded[0])

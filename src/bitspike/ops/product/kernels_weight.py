@@ -8,11 +8,15 @@ import triton.language as tl
 
 @triton.jit
 def _fold_kernel(
-    weight, out, size, STRIDE: tl.constexpr,
+    weight, out, whole, size, STRIDE: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
-    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, COUNTS: tl.constexpr, BLOCK: tl.constexpr,
+    C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, COUNTS: tl.constexpr, WHOLE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); 0 elsewhere."""
+    """out[c*C_STEP + y*Y_STEP + x*X_STEP, n] = sum over the pool of sign(weight[n, c, y - dy, x - dx]); 0 elsewhere.
+
+    WHOLE: also `whole`, the same as bytes in the order of kernels.py. Bytes have no NaN: a bad weight is 0 there.
+    """
     height: tl.constexpr = KH + POOL - 1
     width: tl.constexpr = KW + POOL - 1
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -29,6 +33,10 @@ def _fold_kernel(
         w = tl.load(weight + ((n * C + c) * KH + ky) * KW + kx, mask=real, other=0.0)
         total += tl.where(real, tl.where(w >= 0, 1.0, -1.0) + 0.0 * w, 0.0)  # a weight that is not finite gives NaN
     tl.store(out + i, total.to(out.dtype.element_ty), mask=i < size)
+    if WHOLE:
+        bit = k % 32
+        at = n * (size // STRIDE) + k - bit + (bit % 8) * 4 + bit // 8
+        tl.store(whole + at, tl.where(total == total, total, 0.0).to(tl.int8), mask=i < size)
 
 
 @triton.jit
@@ -36,12 +44,15 @@ def _unfold_kernel(
     partial, weight, out, scale, clip, PARTS: tl.constexpr, K: tl.constexpr,
     N: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, POOL: tl.constexpr,
     C_STEP: tl.constexpr, Y_STEP: tl.constexpr, X_STEP: tl.constexpr, CLIP: tl.constexpr,
-    BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
+    BITS: tl.constexpr, BLOCK: tl.constexpr, P_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[n, c, y, x] = scale * sum over parts and pool of partial[part, n, k(c, y + dy, x + dx)]; 0 if |w| > clip."""
+    """out[n, c, y, x] = scale * sum over parts and pool of partial[part, n, k(c, y + dy, x + dx)]; 0 if |w| > clip.
+
+    Gradients of BITS lie as partial[part, k, n].
+    """
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    if C_STEP == 1:  # neighbours in the matrix are neighbours here
-        c, x, y, n = i % C, (i // C) % KW, (i // (C * KW)) % KH, i // (C * KW * KH)
+    if BITS:  # neighbours in the matrix are neighbours here
+        n, c, x, y = i % N, (i // N) % C, (i // (N * C)) % KW, i // (N * C * KW)
     else:
         x, y, c, n = i % KW, (i // KW) % KH, (i // (KW * KH)) % C, i // (KW * KH * C)
     inside = i < N * C * KH * KW
@@ -50,7 +61,7 @@ def _unfold_kernel(
         part = begin + tl.arange(0, P_BLOCK)[:, None]
         for d in tl.static_range(POOL * POOL):
             k = c * C_STEP + (y + d // POOL) * Y_STEP + (x + d % POOL) * X_STEP
-            at = (part * N + n[None, :]) * K + k[None, :]
+            at = (part * K + k[None, :]) * N + n[None, :] if BITS else (part * N + n[None, :]) * K + k[None, :]
             totals += tl.load(partial + at, mask=(part < PARTS) & inside[None, :], other=0.0)
     total = tl.sum(totals, axis=0) * scale
     at = ((n * C + c) * KH + y) * KW + x

@@ -5,15 +5,17 @@ Each function says in a line what it computes; `plain_product` is the definition
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 import triton.language as tl
 from torch import Tensor
+from triton import next_power_of_2
 
 from bitspike.ops.launch import FLOAT, at_once, on
-from bitspike.ops.product import kernels, kernels_weight
+from bitspike.ops.product import kernels, kernels_backward, kernels_weight
 from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
 
 
@@ -22,6 +24,7 @@ class Weights(NamedTuple):
 
     matrix: Tensor
     offsets: Tensor | None = None  # of each k in a row of counts
+    whole: Tensor | None = None  # the same as bytes [N, words * 32], for products of bits in whole numbers
 
 
 class Tiles(NamedTuple):
@@ -66,18 +69,24 @@ def _words(synapse: Synapse, counts: bool) -> int:
     return synapse.words
 
 
-def fold(weight: Tensor, synapse: Synapse, *, counts: bool) -> Weights:
-    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts."""
+def fold(weight: Tensor, synapse: Synapse, *, counts: bool, whole: bool = False) -> Weights:
+    """Return the signs of the latent weight `[N, C, k, k]`, summed over the pool's shifts; `whole`: also as bytes."""
     n = synapse.channels
     stride = padded(n, 16)
     steps = _steps(synapse, counts)
     matrix = torch.empty(_words(synapse, counts) * WORD, stride, dtype=torch.bfloat16, device=weight.device)
     size, block = matrix.numel(), at_once(256)
+    numbers = torch.empty(stride, len(matrix), dtype=torch.int8, device=weight.device) if whole else None
     kernels_weight._fold_kernel[(-(-size // block),)](
-        weight, matrix, size, stride, n, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
-        *steps, counts, block,
+        weight, matrix, matrix if numbers is None else numbers, size, stride, n, synapse.source.channels,
+        synapse.rows, synapse.columns, synapse.pool, *steps, counts, whole, block,
     )  # fmt: skip
-    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None)
+    return Weights(matrix, _offsets(synapse, len(matrix), weight.device) if counts else None, numbers)
+
+
+def fits_bytes(synapse: Synapse) -> bool:
+    """Return whether folded signs fit 8 bits and outputs 16: then products of bits are of whole numbers."""
+    return synapse.pool**2 < 2**7 and synapse.bound < 2**15
 
 
 _known_offsets: dict[tuple[Synapse, torch.device], Tensor] = {}
@@ -105,6 +114,7 @@ def _reach(synapse: Synapse, counts: bool) -> dict[str, int]:
         step = synapse.pool * source.stride // WORD
     return {
         "ROW": row, "LINE": line, "STEP": step, "RUN": synapse.run, "WORDS": _words(synapse, counts),
+        "EDGE": synapse.kernel_width * source.stride % WORD > 0,
         "HEIGHT": synapse.height, "WIDTH": synapse.width, "POOL": synapse.pool,
     }  # fmt: skip
 
@@ -113,24 +123,34 @@ def product(
     source: Tensor, weights: Weights, synapse: Synapse, out: Tensor, *,
     bias: Tensor | None = None, divide: bool = False, tiles: Tiles | None = None,
 ) -> Tensor:  # fmt: skip
-    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool."""
-    counts = source.dtype == torch.uint8
+    """out[row, y, x, :] = the synapse's output for `source [R, ...]`; whole numbers unless divided by the pool.
+
+    Bits and weights that are there as bytes are multiplied as such, if `out` is of integers.
+    """
+    counts, whole = source.dtype == torch.uint8, None if out.is_floating_point() else weights.whole
     places = len(source) * synapse.height * synapse.width
     stride = out.shape[-1]
-    tiles = tiles or _forward_tiles(places, stride)
+    tiles = tiles or _forward_tiles(places, stride, whole is not None)
     grid = (-(-places // tiles.m), -(-stride // tiles.n))
     kernels._product_fwd_kernel[grid](
-        source, weights.offsets if counts else source, weights.matrix, bias if bias is not None else weights.matrix,
-        out, places, source.numel(),
+        source, weights.offsets if counts else source, weights.matrix if whole is None else whole,
+        bias if bias is not None else weights.matrix, out, places, source.numel(),
         **_reach(synapse, counts), N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_O=stride,
-        BITS=not counts, BIAS=bias is not None, DIVIDE=divide,
+        BITS=not counts, WHOLE=whole is not None, BIAS=bias is not None, DIVIDE=divide, LARGE=_large(source, out),
         M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     return out
 
 
-def _forward_tiles(places: int, n: int) -> Tiles:
+def _large(*tensors: Tensor) -> bool:
+    """Return whether the offsets of any of the tensors, with a tile more, need 64 bits."""
+    return any(tensor.numel() + 2**20 > 2**31 for tensor in tensors)
+
+
+def _forward_tiles(places: int, n: int, whole: bool) -> Tiles:
     block = 16 if n <= 16 else 32 if n <= 32 else 64 if n <= 64 else 128
+    if whole and places >= 128 * 132:
+        return Tiles(128, min(block, 64), 2, 4, 4)
     return Tiles(128 if places >= 128 * 132 else 64, block, 2 if places >= 128 * 132 else 4, 4, 3)
 
 
@@ -143,19 +163,43 @@ def source_grad(
     source = synapse.source
     rows = len(grad) // (synapse.height * synapse.width)
     pool = synapse.pool
-    patches = -(-source.height // pool) * -(-source.width // pool)
-    columns = pool * pool * source.stride
-    tiles = tiles or Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
-    block = 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16
-    grid = (-(-rows // tiles.m), patches, -(-columns // tiles.n))
-    kernels._product_bwd_kernel[grid](
-        grad, weights.matrix, out, rows, scale,
-        H=source.height, W=source.width, C=source.stride, RUN=synapse.run,
-        KH=synapse.kernel_height, KW=synapse.kernel_width, HEIGHT=synapse.height, WIDTH=synapse.width, POOL=pool,
-        N=synapse.channels, STRIDE_W=weights.matrix.shape[1], STRIDE_G=grad.shape[-1],
-        M_BLOCK=tiles.m, C_BLOCK=tiles.n, K_BLOCK=block, FLOAT=FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
-    )  # fmt: skip
+    down, across, columns = -(-source.height // pool), -(-source.width // pool), pool * pool * source.stride
+    tiles = tiles or _source_tiles(rows, columns, across if synapse.width > 1 else 0, _much_shared_memory(grad.device))
+    shared = {
+        "H": source.height, "W": source.width, "C": source.stride, "RUN": synapse.run,
+        "KH": synapse.kernel_height, "KW": synapse.kernel_width, "HEIGHT": synapse.height, "WIDTH": synapse.width,
+        "POOL": pool, "N": synapse.channels, "STRIDE_W": weights.matrix.shape[1], "STRIDE_G": grad.shape[-1],
+        "M_BLOCK": tiles.m, "K_BLOCK": 64 if synapse.channels > 32 else 32 if synapse.channels > 16 else 16,
+        "FLOAT": FLOAT, "num_warps": tiles.warps, "num_stages": tiles.stages,
+    }  # fmt: skip
+    blocks = -(-rows // tiles.m)
+    if tiles.words:
+        kernels_backward._product_bwd_kernel[(blocks, down * across, -(-columns // tiles.n))](
+            grad, weights.matrix, out, rows, scale, **shared, C_BLOCK=tiles.n
+        )
+    else:
+        kernels_backward._strip_bwd_kernel[(blocks, down)](
+            grad, weights.matrix, out, rows, scale, **shared, C_BLOCK=tiles.n, LARGE=_large(grad, out)
+        )
     return out
+
+
+@cache
+def _much_shared_memory(device: torch.device) -> bool:
+    """Return whether a program may have 227 KB, as on Hopper and Blackwell servers; in the interpreter it may."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device)[0] in (9, 10)
+
+
+def _source_tiles(rows: int, columns: int, across: int, much_memory: bool) -> Tiles:
+    """Return the tiles of a gradient of spikes; no words: a program takes a line of `across` patches of `columns`.
+
+    That takes many rows, since programs are fewer, registers for all sums (six patches of 64 columns fill them), and
+    112 KB of shared memory for weights and gradients.
+    """
+    block = max(16, next_power_of_2(columns))
+    if across > 1 and block <= 64 and across * block <= 384 and rows >= 4096 and much_memory:
+        return Tiles(64, block, 0, 4, 2)
+    return Tiles(128 if rows >= 4096 else 64, 128 if columns >= 512 else min(64, max(16, columns)), 1, 4, 2)
 
 
 def weight_grad(
@@ -172,27 +216,48 @@ def weight_grad(
     tiles = tiles or _gradient_tiles(n, words, bits)
     tall, wide = -(-words // tiles.words), -(-n // tiles.n)
     if parts is None:
-        # so many programs that all run at once: two large ones a multiprocessor, or eight small ones
-        parts = max(1, min(64, (264 if n > 32 else 1056) // (tall * wide), -(-places // (2 * tiles.m))))
+        parts = _parts(places, n, tall * wide, tiles, bits)
     share = padded(-(-places // parts), tiles.m)
     parts = -(-places // share)
-    partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
-    sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
-    exact = source.dtype == torch.float32
-    kernels._weight_bwd_kernel[(tall, wide, parts)](
-        grad, source, source if bits else _offsets(synapse, words * WORD, grad.device), partial, sums,
-        places, source.numel(), share,
-        **_reach(synapse, not bits), N=n, STRIDE_G=grad.shape[-1], BITS=bits,
-        SUM=bias, PRECISION="ieee" if exact else "tf32", M_BLOCK=tiles.m, N_BLOCK=tiles.n, G=tiles.words,
-        FLOAT=tl.float32 if exact else FLOAT, num_warps=tiles.warps, num_stages=tiles.stages,
-    )  # fmt: skip
-    return unfold(partial, weight, synapse, _steps(synapse, not bits), scale, clip), sums.sum(0) if bias else None
+    shared = {
+        **_reach(synapse, not bits), "N": n, "STRIDE_G": grad.shape[-1],
+        "M_BLOCK": tiles.m, "N_BLOCK": tiles.n, "num_warps": tiles.warps, "num_stages": tiles.stages,
+    }  # fmt: skip
+    of_bias = None
+    if bits:
+        partial = torch.empty(parts, words * WORD, n, dtype=torch.float32, device=grad.device)
+        sums = torch.empty(parts, n, dtype=torch.float32, device=grad.device) if bias else partial
+        kernels_backward._bit_weight_bwd_kernel[(tall, wide, parts)](
+            grad, source, partial, sums, places, source.numel(), share, **shared,
+            SUM=bias, LARGE=_large(grad, source), G=_PAIR, CHUNKS=tiles.words // _PAIR, FLOAT=FLOAT,
+        )  # fmt: skip
+        of_bias = sums.sum(0) if bias else None
+    else:
+        partial = torch.empty(parts, n, words * WORD, dtype=torch.float32, device=grad.device)
+        exact = source.dtype == torch.float32
+        kernels_backward._weight_bwd_kernel[(tall, wide, parts)](
+            grad, source, _offsets(synapse, words * WORD, grad.device), partial, places, share, **shared,
+            PRECISION="ieee" if exact else "tf32", G=tiles.words, FLOAT=tl.float32 if exact else FLOAT,
+        )  # fmt: skip
+        of_bias = grad.sum(0) if bias else None
+    return unfold(partial, weight, synapse, bits, scale, clip), of_bias
+
+
+_PAIR = 2  # words of one sum: 64 rows, as many as a product on a Hopper GPU has
 
 
 def _gradient_tiles(n: int, words: int, bits: bool) -> Tiles:
-    if n > 32:
-        return Tiles(128, 64, 4 if bits and words >= 4 else 1, 4, 3)
-    return Tiles(64, 32 if n > 16 else 16, (8 if words >= 32 else 2) if bits else 1, 4, 3)
+    if not bits:
+        return Tiles(128, 64, 1, 4, 3) if n > 32 else Tiles(64, 32 if n > 16 else 16, 1, 4, 3)
+    if n > 32:  # so many words that few are padding, and registers suffice
+        return Tiles(128, 64, min((6, 4, 2), key=lambda each: padded(words, each)), 4, 3)
+    return Tiles(64, 32 if n > 16 else 16, 8 if words >= 32 else 2, 4, 3)
+
+
+def _parts(places: int, n: int, programs: int, tiles: Tiles, bits: bool) -> int:
+    """Return the number of parts, so that all programs run at once: 2 or 3 large ones a multiprocessor, or 8 small."""
+    most, at_most = (372, 128) if bits and n > 32 else (264 if n > 32 else 1056, 64)
+    return max(1, min(at_most, most // programs, -(-places // (2 * tiles.m))))
 
 
 def signs(weight: Tensor) -> Tensor:
@@ -204,15 +269,13 @@ def signs(weight: Tensor) -> Tensor:
     return out
 
 
-def unfold(
-    partial: Tensor, weight: Tensor, synapse: Synapse, steps: tuple[int, int, int], scale: float, clip: float | None
-) -> Tensor:
-    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`."""
+def unfold(partial: Tensor, weight: Tensor, synapse: Synapse, bits: bool, scale: float, clip: float | None) -> Tensor:
+    """Return the latent weight's gradient from the folded matrix's, `[parts, N, K]`, or `[parts, K, N]` of bits."""
     out = torch.empty(weight.shape, dtype=torch.float32, device=weight.device)
     block = at_once(32)
     kernels_weight._unfold_kernel[(-(-weight.numel() // block),)](
-        partial, weight, out, scale, clip or 0.0, len(partial), partial.shape[-1],
-        synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool, *steps,
-        clip is not None, block, at_once(32, 4), num_warps=2,
+        partial, weight, out, scale, clip or 0.0, len(partial), partial[0].numel() // synapse.channels,
+        synapse.channels, synapse.source.channels, synapse.rows, synapse.columns, synapse.pool,
+        *_steps(synapse, not bits), clip is not None, bits, block, at_once(32, 4), num_warps=2,
     )  # fmt: skip
     return out
