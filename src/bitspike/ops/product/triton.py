@@ -239,7 +239,7 @@ def weight_grad(
             grad, source, _offsets(synapse, words * WORD, grad.device), partial, places, share, **shared,
             PRECISION="ieee" if exact else "tf32", G=tiles.words, FLOAT=tl.float32 if exact else FLOAT,
         )  # fmt: skip
-        of_bias = grad.sum(0) if bias else None
+        of_bias = grad.reshape(places, -1)[:, :n].float().sum(0) if bias else None
     return unfold(partial, weight, synapse, bits, scale, clip), of_bias
 
 
