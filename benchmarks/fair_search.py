@@ -124,7 +124,9 @@ def report(given: argparse.Namespace) -> None:
     """Write the results as JSON and as a figure, and print the table."""
     found: dict[str, Any] = {}
     for setting in best_settings(given):
-        found.setdefault(setting.variant, []).append(results_of(setting))
+        found.setdefault(setting.variant, [])
+        if setting.file.is_file():  # else its long trainings have not begun
+            found[setting.variant].append(results_of(setting))
     rows = {}
     for variant, settings in found.items():
         ended = [each for each in settings if each["validation"]]
