@@ -4,7 +4,7 @@
 - `network.py`: the network, which runs its blocks.
 - `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py`.
 - `neurons.py`: the kinds of neurons, on top of `lif.py` (`thresholds.py`).
-- `delay.py`: learnt delays of a layer's input. `decays.py`: decays drawn from a range.
+- `delay.py`, `gain.py`: learnt delays and gains of a layer's input. `decays.py`: decays drawn from a range.
 - `fast/`: which layers and networks run in C or Triton, and why not.
 - `access.py`: neurons of other libraries. `recording.py`: every layer's spikes. `unchanged.py`: tries without a trace.
 - `glances.py`: an image at several places. `initial.py`: initial weights. `sharding.py`: a batch in several processes.
@@ -15,6 +15,7 @@ from bitspike.nn.block import Block
 from bitspike.nn.building import build
 from bitspike.nn.decays import DecayRange
 from bitspike.nn.delay import Delay
+from bitspike.nn.gain import Gain
 from bitspike.nn.initial import initialize
 from bitspike.nn.kinds import NeuronLayer
 from bitspike.nn.network import Observed, SpikingNetwork
@@ -30,6 +31,7 @@ __all__ = [
     "Block",
     "DecayRange",
     "Delay",
+    "Gain",
     "LIF",
     "LeakyReadout",
     "NeuronLayer",

@@ -1,4 +1,4 @@
-"""One layer of a network, time-parallel: delay, synapse, pools, batch norm, dropout, neurons."""
+"""One layer of a network, time-parallel: delay, gain, synapse, pools, batch norm, dropout, neurons."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import c as fast_c
 from bitspike.nn.fast import definition, plain
+from bitspike.nn.gain import Gain
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
@@ -24,9 +25,9 @@ from bitspike.ops.product.conv_pool import conv_pool
 class Block(nn.Module):
     """synapse -> pools -> batch norm -> dropout on the current -> neurons, over all time steps at once.
 
-    Before the synapse, `spike_dropout` drops a share of the input, and `delay` delays each of its neurons or channels:
-    input -> dropout on spikes -> delay -> synapse. A layer with a delay takes sequences only; the steps that the delay
-    still holds are part of the state.
+    Before the synapse, `spike_dropout` drops a share of the input, `delay` delays each of its neurons or channels, and
+    `gain` multiplies each by a whole number: input -> dropout on spikes -> delay -> gain -> synapse. A layer with a
+    delay takes sequences only; the steps that the delay still holds are part of the state.
 
     On the CPU, binary layers on spikes or event counts run in C: the same spikes bit for bit, gradients to 1e-5 of the
     largest. In evaluation mode there, a binary layer has one order of operations (`bitspike.ops.current`), so that its
@@ -52,6 +53,7 @@ class Block(nn.Module):
         norm: StepBatchNorm2d | SharedBatchNorm2d | SharedBatchNorm1d | None = None,
         dropout: float = 0.0,
         delay: Delay | None = None,
+        gain: Gain | None = None,
         spike_dropout: float | None = None,
     ) -> None:
         super().__init__()
@@ -62,6 +64,7 @@ class Block(nn.Module):
         self.lif = lif
         self.spike_dropout = Dropout(spike_dropout, layer=1) if spike_dropout else None
         self.delay = delay
+        self.gain = gain
 
     def forward(
         self,
@@ -97,7 +100,8 @@ class Block(nn.Module):
         return out._replace(state=out.state._replace(past=held))
 
     def _receive(self, x: Tensor, state: LIFState | None, steps: int | None, keep_membrane: bool) -> LIFOutput:
-        """Run synapse and neurons on the input as it arrives: dropped, delayed and, for a dense synapse, flat."""
+        """Run gain, synapse and neurons on the input: dropped, delayed and, for a dense synapse, flat."""
+        x = self.gained(x)
         fast, reorders = usable(x, self.lif.backend), _reorders(x, self.lif.backend)
         if fast and steps is None and isinstance(self.synapse, BinaryLinear):
             whole = fast_c.dense_layer(self, x, state, keep_membrane)
@@ -113,6 +117,13 @@ class Block(nn.Module):
             current = _dropped(self.dropout, current, one_kernel=reorders)
         out: LIFOutput = self.lif(current, state, steps=steps, keep_membrane=keep_membrane)
         return out
+
+    def gained(self, x: Tensor) -> Tensor:
+        """Return the input with each neuron, or channel before a convolution, multiplied by its gain."""
+        if self.gain is None:
+            return x
+        gained: Tensor = self.gain(x, dim=-1 if isinstance(self.synapse, BinaryLinear) else -3)
+        return gained
 
     def pooled(self, x: Tensor, *, fast: bool = False, fold: bool = False) -> Tensor:
         """Return the current after synapse and pools; `fast` tries C kernels, `fold` a pool within the convolution."""

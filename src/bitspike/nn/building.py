@@ -13,6 +13,7 @@ from bitspike.nn.block import Block
 from bitspike.nn.decays import DecayRange, draw_decays, require_learnable
 from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import as_share
+from bitspike.nn.gain import Gain, largest_gains
 from bitspike.nn.initial import Init, initialize
 from bitspike.nn.kinds import (
     NeuronFactory,
@@ -52,6 +53,7 @@ def build(
     dropout: float | Sequence[float] = 0.0,
     spike_dropout: float | Sequence[float] = 0.0,
     delays: int | Sequence[int] = 0,
+    gains: int | Sequence[int] = 0,
     surrogate: Surrogate = "fast_sigmoid",
     surrogate_center: SurrogateCenter = "initial",
     learn_beta: bool = False,
@@ -83,9 +85,11 @@ def build(
 
     `delays` is the longest delay in steps, or a list with one for the input of each layer (0: none there). Each neuron
     that enters a synapse (before a convolution: each channel) gets a delay between 0 and that, which is learnt;
-    `net.layers[i].delay.rounded()` are its whole steps. Such a network takes sequences only. `spike_dropout` drops
-    spikes of hidden layers on their way to the next layer: one share, or one a hidden layer. With `readout="membrane"`
-    the last layer is a `nn.LeakyReadout`, which never fires: `net.scores(x)` reads its membrane.
+    `net.layers[i].delay.rounded()` are its whole steps. Such a network takes sequences only. `gains` is the largest
+    gain, or a list likewise: each neuron that enters a synapse gets a whole number between 0 and that, which multiplies
+    its spikes and is learnt, too (`nn.Gain`). `spike_dropout` drops spikes of hidden layers on their way to the next
+    layer: one share, or one a hidden layer. With `readout="membrane"` the last layer is a `nn.LeakyReadout`, which
+    never fires: `net.scores(x)` reads its membrane.
 
     `init` is PyTorch's ("torch", as the paper says) or the released code's ("released", the default of experiments:
     that code made the paper's figures). With `glances` of 5 or 9 the `steps` of a static image are shared out to it as
@@ -102,7 +106,7 @@ def build(
         >>> net = bitspike.build("700-100-20")
         >>> net(torch.rand(50, 4, 700)).spikes.shape  # a sequence [T, B, 700]
         torch.Size([50, 4, 20])
-        >>> net = bitspike.build("700-100-20", delays=25, dense_norm=True, readout="membrane")
+        >>> net = bitspike.build("700-100-20", delays=25, gains=15, dense_norm=True, readout="membrane")
         >>> net.scores(torch.rand(50, 4, 700)).shape  # [B, classes]
         torch.Size([4, 20])
     """
@@ -115,6 +119,7 @@ def build(
         require_truth("build", name, value)
     require_readout(readout)
     longest = longest_delays(delays, len(layers), glances)
+    largest = largest_gains(gains, len(layers))
     require_clip("build", clip)
     require_steps("build", steps)
     require_glances("build", glances, input_shape)
@@ -157,7 +162,8 @@ def build(
         """Return what a block has before its synapse."""
         way: Backend = "reference" if backend == "reference" else "auto"
         delay = Delay(inputs, longest[i], backend=way) if longest[i] else None
-        return {"delay": delay, "spike_dropout": spike_dropouts[i]}
+        gain = Gain(inputs, largest[i]) if largest[i] else None
+        return {"delay": delay, "gain": gain, "spike_dropout": spike_dropouts[i]}
 
     def block(i: int, layer: Layer) -> Block:
         if isinstance(layer, Conv):

@@ -4,7 +4,7 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 `triton.py` with `kernels*.py` (a GPU) compute the same, and tests compare them with it.
 
 - `lif/`: the neurons' scan. `norm/`: batch norm. `dropout/`: dropout from a key. `product/`: weights times spikes.
-- `delay/`: delays of spikes, by whole steps or soft.
+- `delay/`: delays of spikes, by whole steps or soft. `gain/`: how much each sender counts.
 - `readout/`: the membrane of neurons that never fire, and its scores.
 - `current/`: the current of a layer at test time, in one order of operations.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.
@@ -14,6 +14,7 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 """
 
 from bitspike.ops.delay import delay
+from bitspike.ops.gain import gain
 from bitspike.ops.lif import Adaptation, Backend, LIFOutput, LIFState, lif
 from bitspike.ops.lif.surrogate import Surrogate, arctan_grad, fast_sigmoid_grad, sigmoid_grad, spike, triangular_grad
 from bitspike.ops.product.binarize import binarize, soften
@@ -29,6 +30,7 @@ __all__ = [
     "binarize",
     "delay",
     "fast_sigmoid_grad",
+    "gain",
     "grouped_linear",
     "lif",
     "sigmoid_grad",

@@ -142,6 +142,16 @@ def as_longest(where: str, value: object) -> int:
     return int(value)
 
 
+MOST_GAIN = 255  # a byte; spikes times it are exact in every number format that kernels use
+
+
+def as_largest_gain(where: str, value: object) -> int:
+    """Return the largest gain, a whole number in 1..255, as a Python int."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= MOST_GAIN:
+        raise ValueError(f"{where}: largest must be a whole number in 1..{MOST_GAIN}, but is {value!r}")
+    return int(value)
+
+
 def require_truth(where: str, name: str, value: object) -> None:
     """Raise unless `value` is True or False (NumPy's too): any word, "no" among them, would count as true."""
     of_numpy = (getattr(value, "dtype", None), getattr(value, "shape", None)) == (bool, ())

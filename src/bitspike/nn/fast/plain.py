@@ -14,13 +14,14 @@ from torch.nn.modules import module as torch_module
 
 from bitspike.nn.delay import Delay
 from bitspike.nn.dropout import Dropout
+from bitspike.nn.gain import Gain
 from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.lif.surrogate import GRADS
 
-PARTS = frozenset(("synapse", "pools", "norm", "dropout", "lif", "delay", "spike_dropout"))  # a block's modules
+PARTS = frozenset(("synapse", "pools", "norm", "dropout", "lif", "delay", "gain", "spike_dropout"))  # of a block
 _METHODS = frozenset(
     ("forward", "signs", "recurrent_weight", "recurrent_factors", "pooled", "_conv_forward", "rounded")
 )  # that fast paths do not call
@@ -103,6 +104,13 @@ def changed_delay(delay: nn.Module, neurons: int, device: torch.device) -> str |
         if not is_ordinary(part, shape, device):
             return f"has delays with {name} of {_described(part)}"
     return None
+
+
+def changed_gain(gain: nn.Module, neurons: int, device: torch.device) -> str | None:
+    """Return why a gain is not an unchanged one of ours, for so many neurons on the input's device."""
+    if (reason := changed(gain, Gain)) or not isinstance(gain, Gain):
+        return reason
+    return None if is_ordinary(gain.gains, (neurons,), device) else f"has gains of {_described(gain.gains)}"
 
 
 def changed_neurons(lif: nn.Module, device: torch.device) -> str | None:

@@ -108,6 +108,7 @@ def _unlike_block(block: Block, device: torch.device) -> Iterator[str]:
         plain.changed_dropout(block.dropout),
         None if block.spike_dropout is None else plain.changed_dropout(block.spike_dropout),
         None if block.delay is None else plain.changed_delay(block.delay, _inputs(block), device),
+        None if block.gain is None else plain.changed_gain(block.gain, _inputs(block), device),
     )
     yield from (reason for reason in parts if reason)
     yield from (f"has a module {name!r} beside its own" for name in block._modules.keys() - plain.PARTS)
@@ -156,19 +157,20 @@ def _unlike_input(block: Block) -> Iterator[str]:
 
 
 def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
-    """Yield why delays or dropout on spikes are not fused. They must lie between dense layers, or on event counts."""
-    delay, drop = block.delay, block.spike_dropout
-    if delay is None and (drop is None or not drop.active):
+    """Yield why delays, gains or dropout on spikes are not fused: they must be between dense layers, or on counts."""
+    delay, gain, drop = block.delay, block.gain, block.spike_dropout
+    if delay is None and gain is None and (drop is None or not drop.active):
         return
     if not isinstance(block.synapse, BinaryLinear):
-        yield "has delays or dropout on spikes before a convolution"
+        yield "has delays, gains or dropout on spikes before a convolution"
     if before is not None and not isinstance(before.synapse, BinaryLinear):
-        yield "has delays or dropout on spikes behind a convolution"
-    if _inputs(block) * 255 >= 2**24:
+        yield "has delays, gains or dropout on spikes behind a convolution"
+    largest = 255 * (1 if gain is None else gain.largest)
+    if _inputs(block) * largest >= 2**24:
         yield "has too many inputs for exact sums of delayed counts"
     from bitspike.ops.delay.triton import LARGEST, LONGEST
 
-    if drop is not None and drop.active and 255 / (1 - drop.p) > LARGEST:
+    if drop is not None and drop.active and largest / (1 - drop.p) > LARGEST:
         yield f"drops {drop.p:g} of its spikes: counts of those that stay would not fit 16 bits"
     if delay is None:
         return

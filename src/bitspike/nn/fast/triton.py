@@ -243,7 +243,7 @@ def _first_current(block: Block, x: Tensor, steps: int | None) -> Tensor:
             x = x.flatten(1 if steps is not None else 2)
         if block.delay is not None:
             x = block.delay(x)
-        before = block.pooled(x)
+        before = block.pooled(block.gained(x))
         later = own and shared
         current = before if block.norm is None or later else block.norm(before, steps or 1)
     if not own:
@@ -264,6 +264,7 @@ def _has_own_backward(block: Block, x: Tensor, steps: int | None) -> bool:
         and torch.is_grad_enabled()
         and not x.requires_grad
         and isinstance(block.synapse, BinaryConv2d)
+        and block.gain is None
         and not any((*unlike_synapse(block), *unlike_norm(block)))
     )
 

@@ -1,0 +1,16 @@
+"""The plain definition of gains: each sender's values times a whole number."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def gain(x: Tensor, gains: Tensor, *, dim: int = -1) -> Tensor:
+    """out_j = round(g_j) * x_j for each index j of dimension `dim`; half goes to the even whole number.
+
+    `gains [N]` get the gradient of g_j * x_j: rounding passes it on as it is.
+    """
+    # The bracket is exact, and so is the sum: a whole number within 1/2 of g is at most twice as far from 0.
+    whole = gains + (gains.round() - gains).detach()
+    after = -dim - 1 if dim < 0 else x.dim() - dim - 1
+    return x * whole.to(x.dtype).view(-1, *[1] * after)
