@@ -12,6 +12,7 @@ from helpers.kernels import DEVICE, rand
 # All that the best presets for sequences use.
 BEST = {
     "delays": 5,
+    "gains": 15,
     "spike_dropout": 0.4,
     "dense_norm": True,
     "beta": [DecayRange(0.6, 0.97), DecayRange(0.6, 0.97), 0.95],
@@ -22,12 +23,14 @@ BEST = {
 
 
 def network(notation, shape, **settings):
-    """A network with norms and biases that are not at their start; the key of its dropout is set."""
+    """A network with norms, biases and gains that are not at their start; the key of its dropout is set."""
     net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(3), **settings).to(DEVICE)
     with torch.no_grad():
         for name, p in net.named_parameters():
             if "norm" in name or "bias" in name:
                 p.add_(rand(*p.shape, seed=4) * 0.3)
+            if "gains" in name:
+                p.copy_(rand(*p.shape, seed=8) * 7)  # 0 to 7
     set_dropout_key(net, torch.tensor(987654321987, device=DEVICE))
     return net
 

@@ -102,6 +102,7 @@ def _decays(case: Case, net: NetConfig, count: int) -> tuple[float, ...]:
     unlike = {
         "beta": len(numbers) < len(betas),
         "delays": net.longest_delay > 0,
+        "gains": any(net.gains) if isinstance(net.gains, list) else net.gains > 0,
         "dense_norm": net.dense_norm,
         "readout": net.readout != "spikes",
         "spike_dropout": any(_each(net.spike_dropout, 1)),

@@ -99,6 +99,7 @@ def build_network(spec: Experiment, input_shape: tuple[int, ...]) -> SpikingNetw
         dropout=net.dropout,
         spike_dropout=net.spike_dropout,
         delays=net.delays,
+        gains=net.gains,
         readout=net.readout,
         surrogate=net.surrogate,
         surrogate_center=net.surrogate_center,

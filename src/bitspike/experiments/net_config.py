@@ -13,6 +13,7 @@ Above0 = Annotated[Real, Field(gt=0, le=1e30)]  # float32 has room for it
 Decay = Annotated[Real, Field(ge=0, le=1)]
 Drop = Annotated[Real, Field(ge=0, lt=1)]
 LongestDelay = Annotated[Whole, Field(ge=0, lt=2**16)]
+LargestGain = Annotated[Whole, Field(ge=0, le=255)]
 
 
 class Rise(Config):
@@ -106,6 +107,14 @@ class NetConfig(Config):
     has one value for the input of each layer.
 
     Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
+    """
+    gains: LargestGain | list[LargestGain] = 0
+    """The largest gain, a whole number that multiplies a neuron's spikes on their way to the next layer; 0 means no
+    gains. A list has one value for the input of each layer.
+
+    Each neuron that enters a layer, inputs included, learns a gain of its own (before a convolution, each channel). The
+    weights keep their one bit. Gains start at a quarter of the largest, so that currents are larger by that factor:
+    batch norm evens it out.
     """
     readout: Literal["spikes", "membrane"] = "spikes"
     """The part that decides the class: the `spikes` of the last layer, or the `membrane` of one that never fires.

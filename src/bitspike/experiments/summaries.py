@@ -18,7 +18,7 @@ from bitspike.experiments.presets import preset, preset_names
 from bitspike.experiments.provenance import peak_memory_mb, versions
 from bitspike.experiments.run_data import RunData
 from bitspike.experiments.schema import Experiment, as_values
-from bitspike.nn import Delay, SpikingNetwork
+from bitspike.nn import Delay, Gain, SpikingNetwork
 from bitspike.train.evaluation import Evaluation, evaluate, evaluation_batch
 from bitspike.train.loop import Trainer
 from bitspike.train.numerics import cast
@@ -63,7 +63,7 @@ def summarize_run(
         "spikes": dict(zip(names, result.spikes, strict=True)) if result else None,
         "unanswered": result.unanswered if result else None,
         "theta": _thresholds(trainer),
-        **_delays(trainer.net),
+        **_delays_and_gains(trainer.net),
         "samples": {
             "train": len(trainer.samples),
             trainer.chosen_on: len(trainer.selection_samples),
@@ -98,11 +98,14 @@ def _thresholds(trainer: Trainer) -> dict[str, float]:
     return {name: thresholds[name] for name in trainer.net.firing_names()}
 
 
-def _delays(net: SpikingNetwork) -> dict[str, dict[str, float]]:
-    """Return the mean delay of each layer's input in steps, rounded as in evaluation; nothing without delays."""
-    delays = {name: module for name, module in net.named_modules() if isinstance(module, Delay)}
-    means = {name: delay.rounded().double().mean().item() for name, delay in delays.items()}
-    return {"delays": means} if means else {}
+def _delays_and_gains(net: SpikingNetwork) -> dict[str, dict[str, float]]:
+    """Return the mean delay and the mean gain of each layer's input, rounded as in evaluation, where there are some."""
+    found: dict[str, dict[str, float]] = {"delays": {}, "gains": {}}
+    for name, module in net.named_modules():
+        if isinstance(module, (Delay, Gain)):
+            kind = "delays" if isinstance(module, Delay) else "gains"
+            found[kind][name] = module.rounded().double().mean().item()
+    return {kind: means for kind, means in found.items() if means}
 
 
 def _held_out(spec: Experiment, dataset: Dataset) -> dict[str, list[int | str]] | None:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from bitspike.nn.delay import Delay
+from bitspike.nn.gain import Gain, first_gain
 from bitspike.nn.neurons import RecurrentLIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 
@@ -30,7 +31,7 @@ def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator 
 
     "torch": weights and biases uniform in +-1/sqrt(fan_in). "released": weights uniform in
     +-sqrt(1.5 / (fan_in + fan_out)), biases 0. Recurrent weights are uniform in +-1/sqrt(neurons) either way. Delays,
-    drawn after all weights, are uniform between 0 and the longest.
+    drawn after all weights, are uniform between 0 and the longest. Gains are a quarter of the largest.
 
     Examples:
         >>> import torch
@@ -54,3 +55,5 @@ def initialize(net: nn.Module, init: Init = "torch", generator: torch.Generator 
     for module in net.modules():
         if isinstance(module, Delay):
             module.delays.uniform_(0, module.longest, generator=generator)
+        elif isinstance(module, Gain):
+            module.gains.fill_(first_gain(module.largest))

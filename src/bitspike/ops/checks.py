@@ -147,7 +147,7 @@ MOST_GAIN = 255  # a byte; spikes times it are exact in every number format that
 
 def as_largest_gain(where: str, value: object) -> int:
     """Return the largest gain, a whole number in 1..255, as a Python int."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= MOST_GAIN:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 < int(value) <= MOST_GAIN:
         raise ValueError(f"{where}: largest must be a whole number in 1..{MOST_GAIN}, but is {value!r}")
     return int(value)
 

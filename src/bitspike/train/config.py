@@ -22,6 +22,8 @@ class Rates(Config):
     """The rate of batch norms' gains and offsets."""
     delays: Above0 | None = None
     """The rate of delays."""
+    gains: Above0 | None = None
+    """The rate of gains, in whole numbers: those of `net.gains = 15` start at 4."""
     decays: Above0 | None = None
     """The rate of learnt decays."""
 
@@ -42,7 +44,7 @@ class TrainConfig(Config):
     lr: Above0
     """The learning rate, from which `schedule` starts."""
     rates: Rates | None = None
-    """The learning rates of parameters that start from another one than `lr`: `norms`, `delays` and `decays`."""
+    """The learning rates of parameters that start from another one than `lr`: `norms`, `delays`, `gains`, `decays`."""
     betas: tuple[Rate, Rate] = Field((0.9, 0.999), examples=["[0.9, 0.999]"])
     """The decays of the two averages that adam and adamw keep."""
     eps: Above0 = 1e-8
@@ -64,7 +66,7 @@ class TrainConfig(Config):
     grad_clip: Above0 | None = None
     """The largest norm of the gradient of all parameters together; a larger one is scaled down."""
     weight_clip: Above0 | None = None
-    """Every parameter but delays is held within plus and minus this, before the optimizer's step."""
+    """Every parameter but delays and gains is held within plus and minus this, before the optimizer's step."""
     latent_clip: Above0 | None = None
     """Latent weights of binary synapses are held within plus and minus this, after the optimizer's step."""
     harden: Annotated[Real, Field(ge=0, le=1)] = 0.0

@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bitspike.nn import LIF, BinaryConv2d, BinaryLinear, Delay, RecurrentLIF
+from bitspike.nn import LIF, BinaryConv2d, BinaryLinear, Delay, Gain, RecurrentLIF
 from bitspike.train.config import TrainConfig
 
 WEIGHTED = (BinaryLinear, BinaryConv2d, RecurrentLIF)
 _NONE_OF = {
     "norms": "no batch norm (net.norm, net.dense_norm)",
     "delays": "no delays (net.delays)",
+    "gains": "no gains (net.gains)",
     "decays": "no learnt decays (net.learn_beta)",
 }
 
@@ -32,7 +33,7 @@ class ParameterGroup:
 def parameter_groups(net: nn.Module, config: TrainConfig) -> list[ParameterGroup]:
     """Return the optimizer's groups of parameters: one for each rate of `train.rates`, and one for all the others.
 
-    With adamw each of them falls into two: weights decay; biases, batch norms, delays and learnt decays do not.
+    With adamw each of them falls into two: weights decay; biases, batch norms, delays, gains and learnt decays do not.
     """
     kinds = _kinds(net)
     own = {} if config.rates is None else config.rates.given()
@@ -59,6 +60,8 @@ def _kinds(net: nn.Module) -> dict[int, str]:
             found |= {id(p): "norms" for p in module.parameters(recurse=False)}
         elif isinstance(module, Delay):
             found[id(module.delays)] = "delays"
+        elif isinstance(module, Gain):
+            found[id(module.gains)] = "gains"
         elif isinstance(module, LIF) and isinstance(logit := getattr(module, "beta_logit", None), nn.Parameter):
             found[id(logit)] = "decays"
     return found

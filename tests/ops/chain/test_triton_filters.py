@@ -1,4 +1,4 @@
-"""Fused networks with delays, dropout on spikes, norms of dense layers and decays of each neuron, against the modules.
+"""Fused networks with delays, gains, dropped spikes, norms of dense layers and decays of each neuron, and the modules.
 
 Delayed spikes are numbers of 22 bits, so that everything forward equals the modules to rounding. Backward a GPU rounds
 to bfloat16, Triton's interpreter to float32.
@@ -32,6 +32,19 @@ CASES = {
         "counts",
         {"delays": 12, "dropout": 0.2, "spike_dropout": [0.5, 0.0], "theta": [3.0, 2.0, 2.0], "slope": 0.3},
     ),
+    "gains": (DENSE, "counts", {"gains": 15, "theta": [9.0, 6.0, 6.0], "slope": 0.1}),
+    "gains of hidden layers": (DENSE, "counts", {**BEST, "gains": [0, 3, 15], "delays": [5, 0, 5]}),
+    "gains, dropout on spikes": (
+        DENSE,
+        "counts",
+        {"gains": 255, "spike_dropout": 0.5, "theta": [9.0, 6.0, 6.0], "slope": 0.1},
+    ),
+    "gains, static": (
+        DENSE,
+        "image",
+        {"gains": 15, "spike_dropout": [0.5, 0.0], "theta": [4.0, 6.0, 6.0], "slope": 0.1, "steps": 9},
+    ),
+    "delays without gains": (DENSE, "counts", {**BEST, "gains": 0}),
     "dropout on spikes": (DENSE, "counts", {"spike_dropout": 0.5, "theta": [3.0, 2.0, 2.0], "slope": 0.3}),
     "dropout on spikes, static": (DENSE, "image", {"spike_dropout": 0.5, "theta": 1.0, "slope": 0.3, "steps": 9}),
     "norms": (DENSE, "counts", {"dense_norm": True, "slope": 1.5}),
@@ -191,6 +204,27 @@ def test_delays_outside_of_their_range_are_clamped():
 
 
 @slow_on_a_gpu
+def test_gains_outside_of_their_range_are_clamped_and_halves_are_even():
+    net, plain, kind = both("gains")
+    strayed = torch.tensor([-1.0, 17.5, 0.5, 1.5, 2.5, 0.49999997], device=DEVICE)
+    for each in (net, plain):
+        for layer in each.layers[:2]:
+            with torch.no_grad():
+                layer.gain.gains[:6] = strayed
+    compare(net, plain, batch(kind))
+    assert net.layers[1].gain.gains[:2].tolist() == [0.0, 15.0]
+
+
+@slow_on_a_gpu
+def test_gains_without_gradient_get_none():
+    net, _, kind = both("all of it")
+    for layer in net.layers:
+        layer.gain.gains.requires_grad_(False)
+    outputs(net, batch(kind))[0].membrane.sum().backward()
+    assert all((p.grad is None) == ("gains" in name) for name, p in net.named_parameters())
+
+
+@slow_on_a_gpu
 def test_a_width_is_read_anew_at_every_call_and_must_wait_for_backward():
     net, plain, kind = both("delays")
     x = batch(kind)
@@ -224,8 +258,14 @@ def test_delays_without_gradient_get_none():
 @pytest.mark.parametrize(
     ("notation", "shape", "settings", "reason"),
     [
-        ("2Conv3-18Dense5", (2, 5, 5), {"delays": 3}, "layer 1 has delays or dropout on spikes before a convolution"),
-        ("2Conv3-18Dense5", (2, 5, 5), {"spike_dropout": 0.5}, "layer 2 has delays or dropout on spikes behind a conv"),
+        ("2Conv3-18Dense5", (2, 5, 5), {"delays": 3}, "layer 1 has delays, gains or dropout on spikes before a conv"),
+        (
+            "2Conv3-18Dense5",
+            (2, 5, 5),
+            {"spike_dropout": 0.5},
+            "layer 2 has delays, gains or dropout on spikes behind a conv",
+        ),
+        ("2Conv3-18Dense5", (2, 5, 5), {"gains": 3}, "layer 1 has delays, gains or dropout on spikes before a conv"),
         ("14-20-5", (14,), {"delays": 64}, "layer 1 has delays of up to 64 steps, more than the 63"),
         ("14-20-5", (14,), {"spike_dropout": 0.9975}, "layer 2 drops 0.9975 of its spikes: counts of those that stay"),
         ("14-20-5", (14,), {"recurrent": True}, "layer 1 has recurrent neurons: a step needs the spikes of all"),
@@ -244,6 +284,8 @@ def test_what_is_not_fused_says_why(notation, shape, settings, reason):
         (lambda layer: layer.delay.register_forward_hook(lambda *a: None), "a Delay with hooks of its own"),
         (lambda layer: layer.spike_dropout.register_forward_hook(lambda *a: None), "a Dropout with hooks of its own"),
         (lambda layer: layer.delay.double(), "has delays with delays of torch.float64"),
+        (lambda layer: layer.gain.register_forward_hook(lambda *a: None), "a Gain with hooks of its own"),
+        (lambda layer: layer.gain.double(), "has gains of torch.float64"),
         (lambda layer: layer.norm.double(), "has a batch norm with a weight of torch.float64"),
         (
             lambda layer: setattr(layer, "norm", bitspike.nn.SharedBatchNorm2d(36).to(DEVICE)),

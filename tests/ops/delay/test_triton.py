@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from bitspike import delay
+from bitspike.ops import gain
 from bitspike.ops.delay import reference
 from bitspike.ops.delay.op import NARROWEST
 
 pytest.importorskip("triton")
-from bitspike.ops.delay import triton as delays_triton
-from bitspike.ops.delay.triton import SpikeFilter, hard, rows, soft
+from bitspike.ops.delay.triton import SpikeFilter, filter_backward, hard, rows, soft
 from bitspike.ops.dropout.reference import dropout
 from helpers.kernels import DEVICE, GPU, off, rand
 
@@ -149,14 +149,42 @@ def test_a_width_that_changed_before_backward_is_an_error():
         out.sum().backward()
 
 
-def test_filters_without_delays_have_no_gradient_of_them():
-    nothing = torch.zeros(2, 3, 4, device=DEVICE)
-    for call in (
-        lambda: SpikeFilter().whole_delays(),
-        lambda: delays_triton.delay_grad(nothing, SpikeFilter(), 3, 1, 4),
-    ):
-        with pytest.raises(ValueError, match="the filter has no"):
-            call()
+def test_rows_of_counts_times_gains_are_exact():
+    """Counts of 255 times a gain of 255 have 16 bits, more than a float16."""
+    x = counts(9, 2, 5) * 63 + 3
+    gains = torch.tensor([255.0, 0.0, 14.6, 2.5, 1.0], device=DEVICE)
+    wanted = x.float() * torch.tensor([255.0, 0.0, 15.0, 2.0, 1.0], device=DEVICE)
+    out = rows(x, SpikeFilter(gains=gains, largest_gain=255), 32)
+    assert torch.equal(together(out, 32).view(9, 2, 32)[..., :5].float(), wanted)
+    whole = torch.tensor([0.0, 1.0, 2.0, 0.0, 8.0], device=DEVICE)
+    out = rows(x, SpikeFilter(whole, 8, gains=gains, largest_gain=255), 32)
+    assert torch.equal(together(out, 32).view(9, 2, 32)[..., :5].float(), hard(wanted, whole.int()))
+
+
+@pytest.mark.parametrize("delayed", [True, False])
+def test_gradients_of_gains_are_the_definition(delayed):
+    shape, width = (9, 3, 5), torch.tensor(1.2, device=DEVICE)
+    x, gains, towards = counts(*shape), rand(5, seed=4) * 15, rand(*shape, seed=3) - 0.5
+    delays = rand(5, seed=2) * 6 if delayed else None
+    spike_filter = SpikeFilter(delays, 6 if delayed else 0, width if delayed else None, gains=gains, largest_gain=15)
+    of_x, found = filter_backward(towards, x, spike_filter, of_x=True, of_delays=delayed, of_gains=True)
+    wide = [None if each is None else each.double().requires_grad_() for each in (x, delays, gains)]
+    out = gain(wide[0] if delays is None else definition(wide[0], wide[1], 6, 1.2), wide[2])
+    out.backward(towards.double())
+    assert off(of_x, wide[0].grad) < EXACT
+    assert off(found.gains, wide[2].grad) < EXACT
+    if delays is not None:
+        assert off(found.delays, wide[1].grad) < NEAR
+    else:
+        assert found.delays is None
+
+
+def test_filters_with_rounded_delays_have_no_backward_pass():
+    x = torch.zeros(4, 3, 5, device=DEVICE)
+    with pytest.raises(ValueError, match="the filter's delays are rounded"):
+        filter_backward(x, x, SpikeFilter(torch.ones(5, device=DEVICE), 2), of_x=True, of_delays=True)
+    with pytest.raises(ValueError, match="the filter has no"):
+        SpikeFilter().whole_delays()
 
 
 @pytest.mark.parametrize("width", [None, 0.7, torch.tensor(0.7)])

@@ -165,7 +165,8 @@ def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
         yield "has delays, gains or dropout on spikes before a convolution"
     if before is not None and not isinstance(before.synapse, BinaryLinear):
         yield "has delays, gains or dropout on spikes behind a convolution"
-    largest = 255 * (1 if gain is None else gain.largest)
+    most = 1 if gain is None else gain.largest
+    largest = 255 * most if before is None else max(255, most)  # of a count, or of a spike, times its gain
     if _inputs(block) * largest >= 2**24:
         yield "has too many inputs for exact sums of delayed counts"
     from bitspike.ops.delay.triton import LARGEST, LONGEST

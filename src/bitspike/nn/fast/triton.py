@@ -166,19 +166,27 @@ def _link(block: Block, source: Grid, key: Tensor | None = None) -> Link:
 
 
 def _spike_filter(block: Block, key: Tensor | None) -> SpikeFilter | None:
-    """Return what spikes pass before the block's synapse; None if that is nothing. Delays are clamped, as they do."""
+    """Return what spikes pass before the block's synapse; None if that is nothing.
+
+    Delays and gains are clamped, as the modules do it: as data, because an earlier call's backward pass may still come.
+    """
     from bitspike.ops.delay.triton import SpikeFilter
 
-    delay, drop = block.delay, block.spike_dropout
-    share, layer = (drop.p, drop.layer) if drop is not None and drop.active else (0.0, 0)
-    first = 0 if drop is None else _first_row(drop)
-    if delay is None:
-        return SpikeFilter(dropout=share, key=key, layer=layer, first_row=first) if share else None
-    delay.state = None  # the steps that it holds are not kept here
-    if not delay.training:
-        return SpikeFilter(delay.delays, delay.longest, None)
-    delay.delays.data.clamp_(0, delay.longest)  # as data: an earlier call's backward pass may still come
-    return SpikeFilter(delay.delays.contiguous(), delay.longest, delay.width, share, key, layer, first)
+    delay, gain, drop = block.delay, block.gain, block.spike_dropout
+    found = SpikeFilter()
+    if gain is not None:
+        if gain.training:
+            gain.gains.data.clamp_(0, gain.largest)
+        found = replace(found, gains=gain.gains.contiguous(), largest_gain=gain.largest)
+    if drop is not None and drop.active:
+        found = replace(found, dropout=drop.p, key=key, layer=drop.layer, first_row=_first_row(drop))
+    if delay is not None:
+        delay.state = None  # the steps that it holds are not kept here
+        if delay.training:
+            delay.delays.data.clamp_(0, delay.longest)
+        width = delay.width if delay.training else None
+        found = replace(found, delays=delay.delays.contiguous(), longest=delay.longest, width=width)
+    return found if delay is not None or gain is not None or found.dropout else None
 
 
 def _hidden(block: Block, i: int, grid: Grid, link: Link | None, key: Tensor) -> Hidden:

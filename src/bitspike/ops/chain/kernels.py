@@ -6,8 +6,9 @@ in rounds of four steps (which share a draw of the dropout); while one is comput
 nothing else hides the memory's latency where neurons are few. Bounds of dropout have one type for all shares, so that
 a new share compiles nothing.
 
-Where the next layer's synapse has a delay or a dropout on spikes (TAPS > 0), the scan filters its own spikes as they
-come and writes the rows that the next product takes; the backward scan filters that product's gradient as it reads it.
+Where the next layer's synapse has a delay, a gain or a dropout on spikes (TAPS > 0), the scan filters its own spikes as
+they come and writes the rows that the next product takes; the backward scan filters that product's gradient as it reads
+it. GAINS is the largest gain, or 0 without gains.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
@@ -15,7 +16,7 @@ come and writes the rows that the next product takes; the backward scan filters 
 import triton
 import triton.language as tl
 
-from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _nothing, _store_halves, _taps
+from bitspike.ops.delay.kernels import _added, _added_ramp, _four_earlier, _gain, _nothing, _store_halves, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
@@ -54,19 +55,19 @@ def _current(
 
 @triton.jit(do_not_specialize=["T", "norm_step", "below", "out_below", "first_row"])
 def _scan_fwd_kernel(
-    current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width,
+    current, bits, surrogate, before, rows, mean, scale, shift, bias, key, beta, theta, center, delays, width, gains,
     slope, T, total, norm_step, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr, QUOTIENT: tl.constexpr,
     STATIC: tl.constexpr, NORM: tl.constexpr, PER_STEP: tl.constexpr, BIAS: tl.constexpr, DROP: tl.constexpr,
     SAVE: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr, SURROGATE: tl.constexpr,
-    TAPS: tl.constexpr, SOFT: tl.constexpr, HALVES: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
-    BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, SOFT: tl.constexpr, GAINS: tl.constexpr, HALVES: tl.constexpr, OUT_DROP: tl.constexpr,
+    OUT_LAYER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Compute bits[t] from the current of step t; STATIC: from one current `[B, C, H, W]` for all steps.
 
     PER_STEP: the batch norm has numbers for each step. With TAPS, rows[t] are the spikes after dropout (OUT_DROP),
-    delayed: SOFT, or by whole steps, in HALVES (`_store_halves`). LEARN keeps before[t] = u[t-1], which the gradient
-    of beta needs.
+    delayed: SOFT, or by whole steps, and times their gain, in HALVES (`_store_halves`). LEARN keeps before[t] = u[t-1],
+    which the gradient of beta needs.
     """
     total = tl.full([], 0, tl.int64) + total  # t * total may pass 2**31
     lane = tl.arange(0, 32)[None, :]
@@ -82,6 +83,7 @@ def _scan_fwd_kernel(
     shift = tl.load(shift + c, mask=real, other=0.0) if NORM else 0.0
     bias = tl.load(bias + c, mask=real, other=0.0) if BIAS else 0.0
     seed = tl.load(key) if DROP or OUT_DROP else 0
+    gain = _gain(gains + c, real, GAINS) if GAINS else 1.0
     if SOFT:
         taps = _taps(tl.load(delays + c, mask=real, other=0.0), tl.load(width), TAPS)
         ahead = _nothing(taps[0], TAPS)
@@ -135,6 +137,8 @@ def _scan_fwd_kernel(
                     row = tl.where(((history >> delay) & 1) != 0, out_keep, 0.0)
                 else:
                     row = tl.where(sent, out_keep, 0.0)
+                if GAINS:
+                    row = row * gain
                 step = total * HALVES
                 first = i + b * (NEURONS * (HALVES - 1))
                 _store_halves(rows + t * step + k * step, first, row, inside & (t + k < T), NEURONS, HALVES)
@@ -143,18 +147,18 @@ def _scan_fwd_kernel(
 
 @triton.jit(do_not_specialize=["T", "below", "out_below", "first_row"])
 def _scan_bwd_kernel(
-    grad, surrogate, before, bits, out, sums, beta_sums, delay_sums, key, beta, delays, width,
+    grad, surrogate, before, bits, out, sums, beta_sums, filter_sums, key, beta, delays, width, gains,
     T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     DROP: tl.constexpr, SUM: tl.constexpr, LEARN: tl.constexpr, PER_NEURON: tl.constexpr,
-    TAPS: tl.constexpr, OF_DELAYS: tl.constexpr, OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr,
-    COST: tl.constexpr, BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, GAINS: tl.constexpr, FILTER_SUMS: tl.constexpr, OUT_DROP: tl.constexpr,
+    OUT_LAYER: tl.constexpr, COST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out[t] = g[t] through the dropout, with g[t] = gz[t] * surrogate[t] + beta * g[t+1]; sums: out over time.
 
-    gz is `grad`, or with TAPS what `_soft_bwd_kernel` makes of it, which also describes delay_sums `[2, B, neurons]`.
-    COST adds `cost` to the gz of every neuron; delays have no part in it. beta_sums is the sum over time of g[t] *
-    u[t-1].
+    gz is `grad`, or with TAPS or GAINS what `_soft_bwd_kernel` makes of it, which also describes filter_sums
+    `[FILTER_SUMS, B, neurons]`. COST adds `cost` to the gz of every neuron; the filter has no part in it. beta_sums is
+    the sum over time of g[t] * u[t-1].
     """
     total = tl.full([], 0, tl.int64) + total
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -172,24 +176,25 @@ def _scan_bwd_kernel(
         taps = _taps(tl.load(delays + c, mask=real, other=0.0), tl.load(width), TAPS)
         ahead = _nothing(g, TAPS)
         ramp = _nothing(g, TAPS)
-        one = tl.zeros([BLOCK], tl.float32)
-        two = tl.zeros([BLOCK], tl.float32)
+    gain = _gain(gains + c, real, GAINS) if GAINS else 1.0
+    one = tl.zeros([BLOCK], tl.float32)
+    two = tl.zeros([BLOCK], tl.float32)
     last = (T - 1) // 4 * 4
     grads, factors = _rows(grad, last, T, i, inside, total), _rows(surrogate, last, T, i, inside, total)
     far_grads, far_factors = _rows(grad, last - 4, T, i, inside, total), _rows(surrogate, last - 4, T, i, inside, total)
-    words = _rows(bits, last, T, i // 32, inside, total // 32) if OF_DELAYS else (0, 0, 0, 0)
+    words = _rows(bits, last, T, i // 32, inside, total // 32) if FILTER_SUMS else (0, 0, 0, 0)
     for back in range(0, T, 4):
         t = last - back
         farther_grads = _rows(grad, t - 8, T, i, inside, total)
         farther_factors = _rows(surrogate, t - 8, T, i, inside, total)
         draws = tl.philox(seed, here, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
         out_draws = tl.philox(seed, here, t // 4, OUT_LAYER, 0, ROUNDS) if OUT_DROP else (0, 0, 0, 0)
-        next_words = _rows(bits, t - 4, T, i // 32, inside, total // 32) if OF_DELAYS else words
+        next_words = _rows(bits, t - 4, T, i // 32, inside, total // 32) if FILTER_SUMS else words
         befores = _rows(before, t, T, i, inside, total) if LEARN else (0.0, 0.0, 0.0, 0.0)
         for j in tl.static_range(4):
             gz = grads[3 - j].to(tl.float32)
             if TAPS > 1:
-                if OF_DELAYS:
+                if FILTER_SUMS > 1:
                     ramp = _added_ramp(ramp, taps, gz, 3 - j, TAPS)
                 ahead = _added(ahead, taps, gz, TAPS)
                 gz = ahead[0]
@@ -197,10 +202,13 @@ def _scan_bwd_kernel(
             if OUT_DROP:
                 kept = out_draws[3 - j] >= out_below
                 gz = tl.where(kept, gz * out_keep, 0.0)
-            if OF_DELAYS:
+            if FILTER_SUMS:
                 fired = ((words[3 - j] >> (i % 32)) & 1) != 0
                 one += tl.where(fired, gz, 0.0)
+            if FILTER_SUMS > 1:
                 two += tl.where(fired & kept, ramped * out_keep, 0.0) if OUT_DROP else tl.where(fired, ramped, 0.0)
+            if GAINS:
+                gz = gz * gain
             if COST:
                 gz += charge
             g = gz * factors[3 - j].to(tl.float32) + beta * g
@@ -210,7 +218,7 @@ def _scan_bwd_kernel(
             now = t + 3 - j
             tl.store((out + t * total + (3 - j) * total) + i, value.to(out.dtype.element_ty), mask=inside & (now < T))
             whole += value
-        if OF_DELAYS:
+        if FILTER_SUMS > 1:
             ramp = _four_earlier(ramp, ahead, TAPS)
         grads, factors, words = far_grads, far_factors, next_words
         far_grads, far_factors = farther_grads, farther_factors
@@ -218,23 +226,25 @@ def _scan_bwd_kernel(
         tl.store(sums + i, whole, mask=inside)
     if LEARN:
         tl.store(beta_sums + i, of_beta, mask=inside)
-    if OF_DELAYS:
-        tl.store(delay_sums + i, one, mask=inside)
-        tl.store((delay_sums + total) + i, two, mask=inside)
+    if FILTER_SUMS:
+        tl.store(filter_sums + i, one, mask=inside)
+    if FILTER_SUMS > 1:
+        tl.store((filter_sums + total) + i, two, mask=inside)
 
 
 @triton.jit(do_not_specialize=["T", "below", "out_below", "first_row"])
 def _static_bwd_kernel(
-    current, grad, out, key, beta, theta, center,
+    current, grad, out, filter_sums, key, beta, theta, center, gains,
     slope, T, total, below: tl.uint32, keep, out_below: tl.uint32, out_keep, first_row, cost,
     NEURONS: tl.constexpr, STRIDE: tl.constexpr, CHANNELS: tl.constexpr, LAYER: tl.constexpr,
     SURROGATE: tl.constexpr, DROP: tl.constexpr, PER_NEURON: tl.constexpr,
-    OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, COST: tl.constexpr, BLOCK: tl.constexpr,
+    OUT_DROP: tl.constexpr, OUT_LAYER: tl.constexpr, COST: tl.constexpr, GAINS: tl.constexpr,
+    FILTER_SUMS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """out = the gradient `[B, C, H, W]` of a current that is constant in time; the scan is run again for it.
 
     sum_t g[t] = sum_s gz[s] * s(u[s]) * (1 + beta + ... + beta**s): it can be added up forward, while u is made again.
-    COST adds `cost` to every gz.
+    COST adds `cost` to every gz. GAINS and FILTER_SUMS are as in `_scan_bwd_kernel`.
     """
     total = tl.full([], 0, tl.int64) + total
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -248,6 +258,8 @@ def _static_bwd_kernel(
     theta, center = tl.load(theta), tl.load(center)
     seed = tl.load(key) if DROP or OUT_DROP else 0
     constant = tl.load(current + at, mask=real, other=0.0)
+    gain = _gain(gains + c, real, GAINS) if GAINS else 1.0
+    one = tl.zeros([BLOCK], tl.float32)
     u = tl.zeros([BLOCK], tl.float32)
     reset = tl.zeros([BLOCK], tl.float32)
     reach = tl.zeros([BLOCK], tl.float32)  # how much of the constant current is in u
@@ -267,11 +279,17 @@ def _static_bwd_kernel(
             gz = near[k].to(tl.float32)
             if OUT_DROP:
                 gz = tl.where(out_draws[k] >= out_below, gz * out_keep, 0.0)
+            if FILTER_SUMS:
+                one += tl.where(u >= theta, gz, 0.0)
+            if GAINS:
+                gz = gz * gain
             if COST:
                 gz += tl.where(t + k < T, cost, 0.0)
             acc += gz * _surrogate(u, center, slope, SURROGATE) * reach
         near, far = far, farther
     tl.store(out + at, acc, mask=real)
+    if FILTER_SUMS:
+        tl.store(filter_sums + i, one, mask=inside)
 
 
 @triton.jit(do_not_specialize=["T"])

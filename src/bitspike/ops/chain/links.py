@@ -1,7 +1,8 @@
 """The synapses of a chain: their products forward, and the gradients of spikes, weights and biases backward.
 
-Spikes reach a synapse as bits. Behind a spike filter (a delay, or dropout on spikes) they come as rows of real numbers
-in two halves of float16, and products are those of the GPU's own library; an input of event counts takes that way too.
+Spikes reach a synapse as bits. Behind a spike filter (delays, gains, or dropout on spikes) they come as rows of real
+numbers in two halves of float16, and products are those of the GPU's own library; an input of event counts takes that
+way too.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ class Link:
         found = self.spike_filter
         return found is not None and found.delays is not None and found.delays.requires_grad
 
+    @property
+    def learns_gains(self) -> bool:
+        """Whether the gains of the filter get a gradient."""
+        found = self.spike_filter
+        return found is not None and found.gains is not None and found.gains.requires_grad
+
 
 class LinkGrads(NamedTuple):
     """The gradients of a link's parameters."""
@@ -54,6 +61,7 @@ class LinkGrads(NamedTuple):
     weight: Tensor | None = None
     bias: Tensor | None = None
     delays: Tensor | None = None
+    gains: Tensor | None = None
 
 
 def prepared(link: Link, *, entry: bool, last: bool) -> Weights | Tensor:
@@ -145,10 +153,11 @@ def through_entry(
         source = rows.view(rows.shape[0] * rows.shape[1], -1)
         scale = 1.0 / link.synapse.pool**2
         return LinkGrads(weight_grad(grad, source, link.weight, link.synapse, scale, link.clip)[0], of_bias)
-    of_weight, of_delays = matmul.weight_grad(grad, _numbers(link, rows), link.weight, link.clip), None
-    if link.learns_delays and link.spike_filter is not None:
+    of_weight, of_filter = matmul.weight_grad(grad, _numbers(link, rows), link.weight, link.clip), delay.FilterGrads()
+    if link.spike_filter is not None and (link.learns_delays or link.learns_gains):
         of_rows = matmul.source_grad(grad.to(STORED), _first_half(link, folded))
-        _, of_delays = delay.filter_backward(
-            of_rows, counts.flatten(2), link.spike_filter, of_rows.shape[-1], of_x=False, of_delays=True
+        wanted = {"of_delays": link.learns_delays, "of_gains": link.learns_gains}
+        _, of_filter = delay.filter_backward(
+            of_rows, counts.flatten(2), link.spike_filter, of_rows.shape[-1], of_x=False, **wanted
         )
-    return LinkGrads(of_weight, of_bias, of_delays)
+    return LinkGrads(of_weight, of_bias, *of_filter)

@@ -155,7 +155,7 @@ def chain_backward(chain: Chain, kept: Kept, entry: Tensor, grad: Tensor) -> Fou
     return found
 
 
-_OF_LINK, _OF_LAYER = 4, 6  # tensors of a link and of a hidden layer, in `_tensors`
+_OF_LINK, _OF_LAYER = 5, 6  # tensors of a link and of a hidden layer, in `_tensors`
 
 
 def _tensors(chain: Chain) -> list[Tensor | None]:
@@ -164,7 +164,7 @@ def _tensors(chain: Chain) -> list[Tensor | None]:
     for link in chain.links:
         passed = None if link is None else link.spike_filter
         found += [None, None] if link is None else [link.weight, link.bias]
-        found += [None, None] if passed is None else [passed.delays, passed.width]
+        found += [None, None, None] if passed is None else [passed.delays, passed.gains, passed.width]
     for layer in chain.hidden:
         neurons = layer.neurons
         found += _parameters(layer.norm)
@@ -283,16 +283,22 @@ def _through_neurons(chain: Chain, i: int, grad: Tensor, record: _Record, entry:
     """Return the gradient of hidden layer i's current, as rows of channels."""
     layer, after = chain.hidden[i], chain.links[i + 1]
     spike_filter = None if after is None else after.spike_filter
+    of_gains = after is not None and after.learns_gains
     if chain.static and i == 0:
-        return static_backward(entry, grad, layer.neurons, chain.steps, spike_filter, spike_cost=chain.spike_cost)
+        out, of_filter = static_backward(
+            entry, grad, layer.neurons, chain.steps, spike_filter, of_gains=of_gains, spike_cost=chain.spike_cost
+        )
+        found.add(1, LinkGrads(gains=of_filter.gains))
+        return out
     if record.scanned is None:
         raise ValueError("run_chain: the surrogate was not kept")
-    learns = after is not None and after.learns_delays
-    out, of_bias, of_beta, of_delays = scan_backward(
-        grad, record.scanned, layer.neurons, spike_filter, of_delays=learns, spike_cost=chain.spike_cost
-    )
+    of_delays = after is not None and after.learns_delays
+    out, of_bias, of_beta, of_filter = scan_backward(
+        grad, record.scanned, layer.neurons, spike_filter,
+        of_delays=of_delays, of_gains=of_gains, spike_cost=chain.spike_cost,
+    )  # fmt: skip
     found.add(i, LinkGrads(bias=of_bias))
-    found.add(i + 1, LinkGrads(delays=of_delays))
+    found.add(i + 1, LinkGrads(delays=of_filter.delays, gains=of_filter.gains))
     stride = layer.neurons.grid.stride
     if layer.norm is not None and record.raw is not None and record.normalizer is not None:
         raw = record.raw.view(chain.steps, -1, stride)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.chain import kernels
-from bitspike.ops.delay.triton import ROWS, SpikeFilter, delay_grad
+from bitspike.ops.delay.triton import ROWS, FilterGrads, SpikeFilter, filter_grads
 from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.launch import STORED, at_once, on
 from bitspike.ops.lif.surrogate import Surrogate
@@ -72,13 +72,20 @@ def _shared(neurons: Neurons) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _delays(spike_filter: SpikeFilter | None, nothing: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the delays and the width of a filter as kernels take them; `nothing` stands for those that it lacks."""
-    if spike_filter is None or spike_filter.delays is None or spike_filter.taps == 1:
-        return nothing, nothing
+def _filter_tensors(spike_filter: SpikeFilter | None, nothing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return delays, width and gains of a filter as kernels take them; `nothing` stands for those that it lacks."""
+    if spike_filter is None:
+        return nothing, nothing, nothing
+    gains = nothing if spike_filter.gains is None else spike_filter.gains
+    if spike_filter.delays is None or spike_filter.taps == 1:
+        return nothing, nothing, gains
     if spike_filter.width is None:
-        return spike_filter.whole_delays(), nothing
-    return spike_filter.delays, spike_filter.width
+        return spike_filter.whole_delays(), nothing, gains
+    return spike_filter.delays, spike_filter.width, gains
+
+
+def _largest_gain(spike_filter: SpikeFilter | None) -> int:
+    return 0 if spike_filter is None else spike_filter.largest_gain
 
 
 def _dropped(spike_filter: SpikeFilter | None) -> dict[str, float | int]:
@@ -124,10 +131,10 @@ def scan_forward(
         nothing if rows is None else rows,
         norm.mean if norm else nothing, norm.scale if norm else nothing, norm.bias if norm else nothing,
         nothing if neurons.bias is None else neurons.bias, nothing if neurons.key is None else neurons.key,
-        neurons.beta, neurons.theta, neurons.center, *_delays(spike_filter, nothing),
+        neurons.beta, neurons.theta, neurons.center, *_filter_tensors(spike_filter, nothing),
         neurons.slope, steps, total, norm.step if norm else 0,
         **neurons.dropout_arguments(), **_shared(neurons), QUOTIENT=neurons.quotient,
-        **_dropped(spike_filter), TAPS=taps, HALVES=halves,
+        **_dropped(spike_filter), TAPS=taps, GAINS=_largest_gain(spike_filter), HALVES=halves,
         SOFT=spike_filter is not None and spike_filter.soft, SURROGATE=neurons.surrogate, LEARN=before is not None,
         STATIC=static, NORM=norm is not None, PER_STEP=norm is not None and norm.step > 0,
         BIAS=neurons.bias is not None, DROP=neurons.dropout > 0, SAVE=save,
@@ -152,7 +159,7 @@ class ScanGrads(NamedTuple):
     current: Tensor
     bias: Tensor | None
     beta: Tensor | None
-    delays: Tensor | None
+    spike_filter: FilterGrads
 
 
 def scan_backward(
@@ -162,6 +169,7 @@ def scan_backward(
     spike_filter: SpikeFilter | None = None,
     *,
     of_delays: bool = False,
+    of_gains: bool = False,
     spike_cost: float = 0.0,
 ) -> ScanGrads:
     """Return the gradients of a hidden layer from that of its spikes, after the filter if there is one.
@@ -179,17 +187,18 @@ def scan_backward(
         return torch.empty(*shape, batch, width, dtype=torch.float32, device=grad.device) if wanted else None
 
     of_bias, of_beta = sums(neurons.bias is not None), sums(scanned.before is not None)
-    of_delays = of_delays and spike_filter is not None and spike_filter.soft
-    delay_sums = sums(of_delays, 2)
+    count = 0 if spike_filter is None else spike_filter.sums(of_delays=of_delays, of_gains=of_gains)
+    filter_sums = sums(count > 0, count)
     taps = spike_filter.taps if spike_filter is not None and spike_filter.soft else 1
     block, warps = _blocks(total, taps)
     nothing = neurons.theta
     kernels._scan_bwd_kernel[(-(-total // block),)](
         grad, surrogate, nothing if scanned.before is None else scanned.before, scanned.bits, out,
         out if of_bias is None else of_bias, out if of_beta is None else of_beta,
-        out if delay_sums is None else delay_sums, nothing if neurons.key is None else neurons.key,
-        neurons.beta, *_delays(spike_filter, nothing), steps, total, **neurons.dropout_arguments(), **_shared(neurons),
-        **_dropped(spike_filter), **_charged(spike_cost), TAPS=taps, OF_DELAYS=of_delays,
+        out if filter_sums is None else filter_sums, nothing if neurons.key is None else neurons.key,
+        neurons.beta, *_filter_tensors(spike_filter, nothing),
+        steps, total, **neurons.dropout_arguments(), **_shared(neurons), **_dropped(spike_filter),
+        **_charged(spike_cost), TAPS=taps, GAINS=_largest_gain(spike_filter), FILTER_SUMS=count,
         DROP=neurons.dropout > 0, SUM=of_bias is not None, LEARN=of_beta is not None, BLOCK=block, num_warps=warps,
         maxnreg=_most_registers(taps),
     )  # fmt: skip
@@ -198,8 +207,14 @@ def scan_backward(
         out,
         None if of_bias is None else of_bias.sum(0)[:channels],
         None if of_beta is None else of_beta.sum() if neurons.beta.dim() == 0 else of_beta.sum(0)[:channels],
-        None if delay_sums is None or spike_filter is None else delay_grad(delay_sums, spike_filter, batch, 1, width),
+        _filter_grads(filter_sums, spike_filter, batch, width),
     )
+
+
+def _filter_grads(sums: Tensor | None, spike_filter: SpikeFilter | None, batch: int, width: int) -> FilterGrads:
+    if sums is None or spike_filter is None:
+        return FilterGrads()
+    return filter_grads(sums, spike_filter, batch, 1, width)
 
 
 def static_backward(
@@ -209,16 +224,27 @@ def static_backward(
     steps: int,
     spike_filter: SpikeFilter | None = None,
     *,
+    of_gains: bool = False,
     spike_cost: float = 0.0,
-) -> Tensor:
-    """Return the gradient of a current `[B, C, H, W]` that is constant in time; `spike_cost` as in `scan_backward`."""
+) -> tuple[Tensor, FilterGrads]:
+    """Return the gradients of a current `[B, C, H, W]` that is constant in time, and of the filter's gains.
+
+    `spike_cost` is as in `scan_backward`.
+    """
     out = torch.empty(current.shape, dtype=torch.float32, device=current.device)
-    total = len(current) * neurons.grid.neurons
+    batch, width = len(current), neurons.grid.neurons
+    total = batch * width
     block, warps = _blocks(total)
+    nothing = neurons.theta
+    count = 0 if spike_filter is None else spike_filter.sums(of_delays=False, of_gains=of_gains)
+    filter_sums = torch.empty(count, batch, width, dtype=torch.float32, device=current.device) if count else None
     kernels._static_bwd_kernel[(-(-total // block),)](
-        current, grad, out, neurons.theta if neurons.key is None else neurons.key,
-        neurons.beta, neurons.theta, neurons.center, neurons.slope, steps, total,
+        current, grad, out, out if filter_sums is None else filter_sums,
+        nothing if neurons.key is None else neurons.key,
+        neurons.beta, neurons.theta, neurons.center, _filter_tensors(spike_filter, nothing)[2],
+        neurons.slope, steps, total,
         **neurons.dropout_arguments(), **_shared(neurons), **_dropped(spike_filter), **_charged(spike_cost),
-        SURROGATE=neurons.surrogate, DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
+        GAINS=_largest_gain(spike_filter), FILTER_SUMS=count, SURROGATE=neurons.surrogate,
+        DROP=neurons.dropout > 0, BLOCK=block, num_warps=warps, enable_fp_fusion=False,
     )  # fmt: skip
-    return out
+    return out, _filter_grads(filter_sums, spike_filter, batch, width)

@@ -2,7 +2,8 @@
 
 `ahead[k]` is what is known of the output k steps from now. An input v adds taps[k] * v to each, then time moves on by
 one place. Nothing is read twice, and the weights of the taps and the sums stay in registers. Backwards in time the same
-sums give the gradient of the input.
+sums give the gradient of the input. Outputs are multiplied by the neurons' gains (GAINS is the largest one, 0 for
+none) as they are written.
 """
 # mypy: ignore-errors
 # (Triton's language is not Python's: its functions have no types that mypy knows.)
@@ -39,6 +40,16 @@ def _taps(delay, width, TAPS: tl.constexpr):
         for k in tl.static_range(TAPS):
             taps += (weights[k] / total,)
     return taps
+
+
+@triton.jit
+def _gain(gains, mask, GAINS: tl.constexpr):
+    """Return the whole gains at `gains`, within 0..GAINS; halves go to the even neighbour, as in the definition.
+
+    A sum with 1.5 * 2**23 has no room for a fraction.
+    """
+    held = tl.minimum(tl.maximum(tl.load(gains, mask=mask, other=0.0), 0.0), GAINS * 1.0)
+    return (held + 12582912.0) - 12582912.0
 
 
 @triton.jit
@@ -111,11 +122,11 @@ def _store_halves(out, at, value, mask, STRIDE: tl.constexpr, HALVES: tl.constex
 
 @triton.jit(do_not_specialize=["T", "below", "first_row"])
 def _soft_fwd_kernel(
-    x, delays, width, key, out, T, total, row, below, keep, first_row,
+    x, delays, width, key, gains, out, T, total, row, below, keep, first_row,
     NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, LAYER: tl.constexpr, DROP: tl.constexpr,
-    TAPS: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
+    TAPS: tl.constexpr, GAINS: tl.constexpr, HALVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[t, b, c] = sum over k of taps[k] * x[t - k, b, c], in out's dtype; 0 for c from NEURONS * PLACES to STRIDE.
+    """out[t, b, c] = gain * sum over k of taps[k] * x[t - k, b, c]; 0 for c from NEURONS * PLACES to STRIDE.
 
     `total` and `row` are the numbers of a step in out and in x. With DROP, x is dropped first, as Dropout does. With
     two HALVES a row of out has two parts of STRIDE (`_store_halves`).
@@ -129,6 +140,7 @@ def _soft_fwd_kernel(
     step, row = (tl.full([], 0, tl.int64) + total) * HALVES, tl.full([], 0, tl.int64) + row
     delay = tl.load(delays + c // PLACES, mask=real, other=0.0) if TAPS > 1 else tl.zeros([BLOCK], tl.float32)
     taps = _taps(delay, tl.load(width) if TAPS > 1 else 1.0, TAPS)
+    gain = _gain(gains + c // PLACES, real, GAINS) if GAINS else 1.0
     ahead = _nothing(delay, TAPS)
     seed = tl.load(key) if DROP else 0
     drawn = at + first_row * (NEURONS * PLACES)
@@ -142,20 +154,22 @@ def _soft_fwd_kernel(
             if DROP:
                 value = tl.where(draws[k] >= below, value * keep, 0.0)
             ahead = _added(ahead, taps, value, TAPS)
-            _store_halves(out + t * step + k * step, first, ahead[0], inside & (t + k < T), STRIDE, HALVES)
+            value = ahead[0] * gain if GAINS else ahead[0]
+            _store_halves(out + t * step + k * step, first, value, inside & (t + k < T), STRIDE, HALVES)
         near, far = far, farther
 
 
 @triton.jit(do_not_specialize=["T", "below", "first_row"])
 def _soft_bwd_kernel(
-    grad, x, delays, width, key, out, sums, T, total, row, below, keep, first_row,
+    grad, x, delays, width, key, gains, out, sums, T, total, row, below, keep, first_row,
     NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, LAYER: tl.constexpr, DROP: tl.constexpr,
-    OF_X: tl.constexpr, OF_DELAYS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr,
+    OF_X: tl.constexpr, SUMS: tl.constexpr, TAPS: tl.constexpr, GAINS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[t] = f[t] = sum over k of taps[k] * grad[t + k], through the dropout: the gradient of x.
+    """out[t] = gain * f[t], the gradient of x; f[t] = sum over k of taps[k] * grad[t + k], through the dropout.
 
-    sums[0, place] = sum over t of x[t] * f[t], sums[1, place] the same with taps[k] * k: the delay's gradient is made
-    of them. The gradient has rows of STRIDE, as the output of `_soft_fwd_kernel`; `out`, `x` and `sums` have none.
+    sums[0, place] = sum over t of x[t] * f[t]: the gain's gradient. With two SUMS, sums[1, place] is the same with
+    taps[k] * k: the delay's gradient is made of both. The gradient has rows of STRIDE, as the output of
+    `_soft_fwd_kernel`; `out`, `x` and `sums` have none.
     """
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     b, c = at // (NEURONS * PLACES), at % (NEURONS * PLACES)
@@ -164,6 +178,7 @@ def _soft_bwd_kernel(
     total, row = tl.full([], 0, tl.int64) + total, tl.full([], 0, tl.int64) + row
     delay = tl.load(delays + c // PLACES, mask=real, other=0.0) if TAPS > 1 else tl.zeros([BLOCK], tl.float32)
     taps = _taps(delay, tl.load(width) if TAPS > 1 else 1.0, TAPS)
+    gain = _gain(gains + c // PLACES, real, GAINS) if GAINS else 1.0
     ahead = _nothing(delay, TAPS)
     ramp = _nothing(delay, TAPS)
     one = tl.zeros_like(delay)
@@ -172,12 +187,12 @@ def _soft_bwd_kernel(
     drawn = at + first_row * (NEURONS * PLACES)
     last = (T - 1) // 4 * 4
     grads, far_grads = _steps(grad, last, T, i, real, total), _steps(grad, last - 4, T, i, real, total)
-    values = _steps(x, last, T, at, real, row) if OF_DELAYS else grads
-    far_values = _steps(x, last - 4, T, at, real, row) if OF_DELAYS else grads
+    values = _steps(x, last, T, at, real, row) if SUMS else grads
+    far_values = _steps(x, last - 4, T, at, real, row) if SUMS else grads
     for back in range(0, T, 4):
         t = last - back
         farther_grads = _steps(grad, t - 8, T, i, real, total)
-        farther_values = _steps(x, t - 8, T, at, real, row) if OF_DELAYS else grads
+        farther_values = _steps(x, t - 8, T, at, real, row) if SUMS else grads
         draws = tl.philox(seed, drawn, t // 4, LAYER, 0, ROUNDS) if DROP else (0, 0, 0, 0)
         for j in tl.static_range(4):
             g = grads[3 - j].to(tl.float32)
@@ -186,31 +201,34 @@ def _soft_bwd_kernel(
             f = ahead[0] * share
             now = t + 3 - j
             if OF_X:
-                tl.store((out + t * row + (3 - j) * row) + at, f.to(out.dtype.element_ty), mask=real & (now < T))
-            if OF_DELAYS:
-                ramp = _added_ramp(ramp, taps, g, 3 - j, TAPS)
+                of_x = f * gain if GAINS else f
+                tl.store((out + t * row + (3 - j) * row) + at, of_x.to(out.dtype.element_ty), mask=real & (now < T))
+            if SUMS:
                 value = values[3 - j].to(tl.float32)
                 one += value * f
+            if SUMS > 1:
+                ramp = _added_ramp(ramp, taps, g, 3 - j, TAPS)
                 two += value * ((ramp[0] - ahead[0] * (3 - j)) * share)
-        if OF_DELAYS:
+        if SUMS > 1:
             ramp = _four_earlier(ramp, ahead, TAPS)
         grads, values = far_grads, far_values
         far_grads, far_values = farther_grads, farther_values
-    if OF_DELAYS:
+    if SUMS:
         tl.store(sums + at, one, mask=real)
+    if SUMS > 1:
         tl.store(sums + row + at, two, mask=real)
 
 
 @triton.jit(do_not_specialize=["batch"])
-def _delay_grad_kernel(
-    sums, delays, width, out, batch,
-    NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, TAPS: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+def _filter_grad_kernel(
+    sums, delays, width, gains, of_delays, of_gains, batch,
+    NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, TAPS: tl.constexpr, GAINS: tl.constexpr,
+    SUMS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[j] = (two - mean * one) / width**2: the delay's gradient, mean = sum over k of taps[k] * k.
+    """of_gains[j] = one, of_delays[j] = gain * (two - mean * one) / width**2; mean = sum over k of taps[k] * k.
 
     One and two are sums[0] and sums[1], `[batch, STRIDE]`, added over the batch and the neuron's PLACES, because the
-    derivative of taps[k] by the delay is taps[k] * (k - mean) / width**2.
+    derivative of taps[k] by the delay is taps[k] * (k - mean) / width**2. Without two SUMS there are no delays.
     """
     j = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     real = j < NEURONS
@@ -222,24 +240,32 @@ def _delay_grad_kernel(
         at = (r // PLACES).to(tl.int64) * STRIDE + j[None, :] * PLACES + r % PLACES
         inside = (r < batch * PLACES) & real[None, :]
         one += tl.load(sums + at, mask=inside, other=0.0)
-        two += tl.load(sums + size + at, mask=inside, other=0.0)
-    width = tl.load(width)
-    taps = _taps(tl.load(delays + j, mask=real, other=0.0), width, TAPS)
-    mean = tl.zeros([BLOCK], tl.float32)
-    for k in tl.static_range(TAPS):
-        mean += taps[k] * (k * 1.0)
-    grad = (tl.sum(two, axis=0) - mean * tl.sum(one, axis=0)) / (width * width)
-    tl.store(out + j, grad, mask=real)
+        if SUMS > 1:
+            two += tl.load(sums + size + at, mask=inside, other=0.0)
+    of_gain = tl.sum(one, axis=0)
+    if GAINS:
+        tl.store(of_gains + j, of_gain, mask=real)
+    if SUMS > 1:
+        width = tl.load(width)
+        taps = _taps(tl.load(delays + j, mask=real, other=0.0), width, TAPS)
+        mean = tl.zeros([BLOCK], tl.float32)
+        for k in tl.static_range(TAPS):
+            mean += taps[k] * (k * 1.0)
+        grad = (tl.sum(two, axis=0) - mean * of_gain) / (width * width)
+        if GAINS:
+            grad *= _gain(gains + j, real, GAINS)
+        tl.store(of_delays + j, grad, mask=real)
 
 
 @triton.jit(do_not_specialize=["T"])
 def _hard_kernel(
-    x, delays, out, T, total, row,
-    NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, BLOCK: tl.constexpr,
+    x, delays, gains, out, T, total, row,
+    NEURONS: tl.constexpr, PLACES: tl.constexpr, STRIDE: tl.constexpr, GAINS: tl.constexpr, HALVES: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """out[t, b, c] = x[t - delays[c], b, c], whole steps; a negative delay is a look ahead. 0 outside of time.
+    """out[t, b, c] = gain * x[t - delays[c], b, c], whole steps; a negative delay is a look ahead. 0 outside of time.
 
-    out has rows of STRIDE, x of NEURONS * PLACES; a program takes BLOCK places of one step.
+    out has rows of STRIDE, in HALVES (`_store_halves`), x of NEURONS * PLACES; a program takes BLOCK places of a step.
     """
     t = tl.program_id(1)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -247,5 +273,8 @@ def _hard_kernel(
     real = (i < total) & (c < NEURONS * PLACES)
     then = t - tl.load(delays + c // PLACES, mask=real, other=0)
     real = real & (then >= 0) & (then < T)
-    value = tl.load(x + then.to(tl.int64) * row + b * (NEURONS * PLACES) + c, mask=real, other=0)
-    tl.store(out + t.to(tl.int64) * total + i, value.to(tl.float32).to(out.dtype.element_ty), mask=i < total)
+    value = tl.load(x + then.to(tl.int64) * row + b * (NEURONS * PLACES) + c, mask=real, other=0).to(tl.float32)
+    if GAINS:
+        value *= _gain(gains + c // PLACES, real, GAINS)
+    first = i + b * (STRIDE * (HALVES - 1))
+    _store_halves(out + t.to(tl.int64) * total * HALVES, first, value, i < total, STRIDE, HALVES)

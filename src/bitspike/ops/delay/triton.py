@@ -7,7 +7,7 @@ product takes. The weights of the taps are made in the kernels, so that a narrow
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +25,10 @@ LARGEST = 65504.0  # number in it
 
 @dataclass(frozen=True, slots=True)
 class SpikeFilter:
-    """The filter before a synapse: dropout, then a delay for each neuron, soft, or rounded if `width` is None."""
+    """The filter before a synapse: dropout, then for each neuron a delay and a gain.
+
+    Delays are soft, or rounded if `width` is None. Gains are rounded to whole numbers in 0..largest_gain.
+    """
 
     delays: Tensor | None = None
     longest: int = 0
@@ -34,6 +37,8 @@ class SpikeFilter:
     key: Tensor | None = None
     layer: int = 0
     first_row: int = 0  # of the whole batch, if it lies in several processes: masks are drawn for its rows
+    gains: Tensor | None = None
+    largest_gain: int = 0
 
     @property
     def taps(self) -> int:
@@ -47,8 +52,8 @@ class SpikeFilter:
 
     @property
     def halves(self) -> int:
-        """How many numbers a row has for each output: 2 where one of 11 bits would round, the value and its rest."""
-        return 2 if self.soft or self.dropout > 0 else 1
+        """How many numbers a row has for each output: 2 where one of 11 bits may round, the value and its rest."""
+        return 2 if self.soft or self.dropout > 0 or self.gains is not None else 1
 
     def whole_delays(self) -> Tensor:
         """Return the delays in whole steps `[N]` int32, as the definition rounds them."""
@@ -63,11 +68,15 @@ class SpikeFilter:
     def constants(self) -> dict[str, float | int]:
         """Return the arguments, but tensors, of the kernels that filter whole tensors."""
         drop = {"DROP": self.dropout > 0, "LAYER": self.layer, "first_row": self.first_row, **self.dropout_arguments()}
-        return {**drop, "TAPS": self.taps}
+        return {**drop, "TAPS": self.taps, "GAINS": self.largest_gain}
 
-    def tensors(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Return the delays, their width and the key of the dropout."""
-        return self.delays, self.width, self.key
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Return the delays, their width, the key of the dropout and the gains."""
+        return self.delays, self.width, self.key, self.gains
+
+    def sums(self, *, of_delays: bool, of_gains: bool) -> int:
+        """Return how many sums over time a backward kernel makes for the gradients that are wanted."""
+        return 2 if of_delays and self.soft else 1 if of_gains and self.gains is not None else 0
 
 
 def _block(programs_of: int) -> int:
@@ -88,7 +97,7 @@ def rows(counts: Tensor, spike_filter: SpikeFilter, wide: int) -> Tensor:
     out = torch.empty(steps, batch, spike_filter.halves * wide, dtype=ROWS, device=counts.device)
     with on(counts):
         if spike_filter.taps > 1 and not spike_filter.soft:
-            _hard(counts, spike_filter.whole_delays(), out, wide)
+            _hard(counts, spike_filter.whole_delays(), out, wide, spike_filter)
         else:
             _soft(counts, spike_filter, out, wide, spike_filter.halves)
     return out.view(steps * batch, -1)
@@ -103,48 +112,72 @@ def _soft(x: Tensor, spike_filter: SpikeFilter, out: Tensor, stride: int | None 
     )  # fmt: skip
 
 
-def _hard(x: Tensor, delays: Tensor, out: Tensor, stride: int | None = None) -> None:
-    total = out[0].numel()
+def _hard(
+    x: Tensor, delays: Tensor, out: Tensor, stride: int | None = None, spike_filter: SpikeFilter | None = None
+) -> None:
+    spike_filter = spike_filter or SpikeFilter()
+    total = out[0].numel() // spike_filter.halves
     block = at_once(512)
     kernels._hard_kernel[(-(-total // block), len(x))](
-        x, delays, out, len(x), total, x[0].numel(), **_layout(x, stride), BLOCK=block
-    )
+        x, delays, spike_filter.gains, out, len(x), total, x[0].numel(), **_layout(x, stride),
+        GAINS=spike_filter.largest_gain, HALVES=spike_filter.halves, BLOCK=block,
+    )  # fmt: skip
+
+
+class FilterGrads(NamedTuple):
+    """The gradients of a filter's delays and gains, `[N]` each."""
+
+    delays: Tensor | None = None
+    gains: Tensor | None = None
 
 
 def filter_backward(
-    grad: Tensor, x: Tensor, spike_filter: SpikeFilter, stride: int | None = None, *, of_x: bool, of_delays: bool
-) -> tuple[Tensor | None, Tensor | None]:
-    """Return the gradients of x `[T, B, N, ...]` (in grad's dtype) and of the delays, from that of the output.
+    grad: Tensor,
+    x: Tensor,
+    spike_filter: SpikeFilter,
+    stride: int | None = None,
+    *,
+    of_x: bool,
+    of_delays: bool,
+    of_gains: bool = False,
+) -> tuple[Tensor | None, FilterGrads]:
+    """Return the gradient of x `[T, B, N, ...]` (in grad's dtype) and those of the filter, from that of the output.
 
     `stride` is the number of columns of the gradient, if it is not that of x.
     """
-    if spike_filter.delays is None or spike_filter.width is None:
-        raise ValueError("filter_backward: the filter has no soft delays")
+    if spike_filter.taps > 1 and not spike_filter.soft:
+        raise ValueError("filter_backward: the filter's delays are rounded")
     batch, row = x.shape[1], x[0].numel()
     out = torch.empty(x.shape, dtype=grad.dtype, device=x.device) if of_x else grad
     layout = _layout(x, stride)
-    sums = torch.empty(2, row, dtype=torch.float32, device=x.device) if of_delays else spike_filter.delays
+    count = spike_filter.sums(of_delays=of_delays, of_gains=of_gains)
+    sums = torch.empty(count, row, dtype=torch.float32, device=x.device)
     with on(x):
         kernels._soft_bwd_kernel[(-(-row // _block(row)),)](
             grad, x, *spike_filter.tensors(), out, sums, len(x), batch * layout["STRIDE"], row,
-            **spike_filter.constants(), **layout, OF_X=of_x, OF_DELAYS=of_delays, BLOCK=_block(row), num_warps=1,
+            **spike_filter.constants(), **layout, OF_X=of_x, SUMS=count, BLOCK=_block(row), num_warps=1,
         )  # fmt: skip
-        of = delay_grad(sums, spike_filter, batch, layout["PLACES"], row // batch) if of_delays else None
-    return out if of_x else None, of
+        found = filter_grads(sums, spike_filter, batch, layout["PLACES"], row // batch)
+    return out if of_x else None, found
 
 
-def delay_grad(sums: Tensor, spike_filter: SpikeFilter, batch: int, places: int, stride: int) -> Tensor:
-    """Return the gradient of the delays `[N]` from a backward kernel's sums `[2, batch, stride]`."""
-    if spike_filter.delays is None or spike_filter.width is None:
-        raise ValueError("delay_grad: the filter has no soft delays")
-    neurons = len(spike_filter.delays)
-    out = torch.empty(neurons, dtype=torch.float32, device=sums.device)
+def filter_grads(sums: Tensor, spike_filter: SpikeFilter, batch: int, places: int, stride: int) -> FilterGrads:
+    """Return the gradients of delays and gains from a backward kernel's sums `[0 to 2, batch, stride]`."""
+    neurons = next((len(each) for each in (spike_filter.delays, spike_filter.gains) if each is not None), 0)
+    if not len(sums) or not neurons:
+        return FilterGrads()
+
+    def gradient(wanted: bool) -> Tensor | None:
+        return torch.empty(neurons, dtype=torch.float32, device=sums.device) if wanted else None
+
+    found = FilterGrads(gradient(len(sums) > 1), gradient(spike_filter.gains is not None))
     block = at_once(8)
-    kernels._delay_grad_kernel[(-(-neurons // block),)](
-        sums, spike_filter.delays, spike_filter.width, out, batch,
-        NEURONS=neurons, PLACES=places, STRIDE=stride, TAPS=spike_filter.taps, ROWS=at_once(64, 256), BLOCK=block,
+    kernels._filter_grad_kernel[(-(-neurons // block),)](
+        sums, spike_filter.delays, spike_filter.width, spike_filter.gains, *found, batch,
+        NEURONS=neurons, PLACES=places, STRIDE=stride, TAPS=spike_filter.taps, GAINS=spike_filter.largest_gain,
+        SUMS=len(sums), ROWS=at_once(64, 256), BLOCK=block,
     )  # fmt: skip
-    return out
+    return found
 
 
 def soft(x: Tensor, delays: Tensor, longest: int, width: Tensor) -> Tensor:
@@ -175,12 +208,9 @@ class _Soft(torch.autograd.Function):
         grad = grads[0].contiguous()
         of_x, of_delays = ctx.needs_input_grad[:2]
         spike_filter = SpikeFilter(delays, ctx.longest, width)
-        found = filter_backward(
-            grad, grad if x is None else x, spike_filter, of_x=of_x, of_delays=of_delays and spike_filter.taps > 1
-        )
-        if of_delays and spike_filter.taps == 1:  # one tap weighs 1 whatever the delay is
-            found = found[0], torch.zeros_like(delays)
-        return *found, None, None
+        grad_x, found = filter_backward(grad, grad if x is None else x, spike_filter, of_x=of_x, of_delays=of_delays)
+        flat = of_delays and spike_filter.taps == 1  # one tap weighs 1 whatever the delay is
+        return grad_x, torch.zeros_like(delays) if flat else found.delays, None, None
 
 
 def hard(x: Tensor, delays: Tensor) -> Tensor:

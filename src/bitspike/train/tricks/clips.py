@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bitspike.data.samples import Samples
-from bitspike.nn import SpikingNetwork
+from bitspike.nn import Gain, SpikingNetwork
 from bitspike.train.config import TrainConfig
 from bitspike.train.optim import WEIGHTED, gradients
 from bitspike.train.tricks.delays import delays_of
@@ -32,15 +32,16 @@ class ClipGradients(Trick):
 
 
 class ClipWeights(Trick):
-    """`train.weight_clip` bounds every parameter but delays, which are steps of time, before the optimizer's step."""
+    """`train.weight_clip` bounds parameters before the optimizer's step: all but delays and gains, whole numbers."""
 
     name = "weight_clip"
     fields = ("weight_clip",)
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        delays = {id(delay.delays) for delay in delays_of(setup.net)}
-        self.parameters = [p for p in setup.net.parameters() if id(p) not in delays]
+        whole = {id(delay.delays) for delay in delays_of(setup.net)}
+        whole |= {id(module.gains) for module in setup.net.modules() if isinstance(module, Gain)}
+        self.parameters = [p for p in setup.net.parameters() if id(p) not in whole]
         self.bound = setup.config.weight_clip or 0.0
 
     def on_gradients(self, norms: Tensor) -> None:
