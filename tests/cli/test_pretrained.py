@@ -14,7 +14,7 @@ def test_the_list(cli):
         assert f"{name}  " in out
     assert "90.99% of 10,000 test samples of FashionMNIST (last epoch; protocol holdout, seed 3)" in out
     assert "test samples of SHD regenerated" in out
-    assert "made by   bitspike train shd/best --seed 0" in out
+    assert "made by   bitspike train shd/best --trials 5 --together" in out
     assert out.splitlines()[-1].startswith("use one with: bitspike predict NAME FILE...")
 
 

@@ -466,16 +466,18 @@ def test_the_only_files_of_a_set_are_those_that_its_presets_mean():
 def test_delayed_networks_fit_their_size_and_are_told(name, most_bytes):
     spec = preset(name)
     net = build_network(spec, (700 // spec.data.downsample,))
-    bits = weights(net) + 5 * sum(len(layer.delay.delays) for layer in net.layers)
-    assert spec.net.delays < 2**5
+    senders = sum(len(layer.delay.delays) for layer in net.layers)
+    bits = weights(net) + (5 + 4) * senders
+    assert (spec.net.delays < 2**5, spec.net.gains < 2**4) == (True, True)
+    assert sum(len(layer.gain.gains) for layer in net.layers) == senders
     assert bits / 8 <= most_bytes
     assert all(layer.synapse.binary and layer.synapse.bias is None for layer in net.layers)
     assert (spec.train.choose, spec.net.readout) == ("last", "membrane")
     given = {
         "data": ("bin_ms", "downsample", "repeat"),
-        "net": ("notation", "delays", "beta", "slope", "spike_dropout"),
+        "net": ("notation", "delays", "gains", "beta", "slope", "spike_dropout"),
     }
-    given["train"] = ("lr", "rates", "shift", "stretch", "zoom", "mix", "recalibrate", "choose", "protocol")
+    given["train"] = ("lr", "rates", "shift", "stretch", "zoom", "thin", "recalibrate", "choose", "protocol")
     for table, fields in given.items():
         assert {f"{table}.{field}" for field in fields} <= spec.sources.keys()
 

@@ -19,7 +19,7 @@ class Rates(Config):
     """
 
     norms: Above0 | None = None
-    """The rate of batch norms' gains and offsets."""
+    """The rate of batch norms' scales and offsets."""
     delays: Above0 | None = None
     """The rate of delays."""
     gains: Above0 | None = None
