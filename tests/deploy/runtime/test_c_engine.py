@@ -56,7 +56,8 @@ def draw(seed):
     delays, leaky = rng.random() < 0.3, rng.random() < 0.3
     static = not delays and rng.random() < 0.4
     glances = int(rng.choice([1, 5, 9])) if static else 1
-    model = random_model(seed, kinds, delays=delays, leaky=leaky, glances=glances)
+    gains = int(rng.choice([0, 0, 1, 15, 255]))
+    model = random_model(seed, kinds, delays=delays, leaky=leaky, gains=gains, glances=glances)
     kind = str(rng.choice(KINDS[:-1] if static else KINDS))
     return model, random_input(seed, model, kind, 2, None if static else 7)
 
