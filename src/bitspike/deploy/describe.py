@@ -40,8 +40,8 @@ def describe(
 ) -> NetworkModel:
     """Return the network that `net` is in evaluation mode, as plain arrays; `net` itself may be in training mode.
 
-    Thresholds are those that it has now, delays and gains are rounded, and weights are signs. Parts that only training uses
-    (dropout, surrogates, soft delays, soft weights) are left out. A ValueError says what cannot be described, and why.
+    Thresholds are those that it has now, delays and gains are rounded, and weights are signs. Parts that only training
+    uses (dropout, surrogates, soft delays, soft weights) are left out. A ValueError says what cannot be described, and why.
 
     Examples:
         >>> import bitspike

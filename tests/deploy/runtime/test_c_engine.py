@@ -130,7 +130,7 @@ def test_a_step_without_events_brings_nothing_of_the_step_before():
 
 
 def test_gains_leave_fewer_planes_to_counts():
-    """300 inputs times 255 events times a gain of 255 are more than 2^24: streams take counts of 7 bits, and C agrees."""
+    """300 inputs times 255 events times a gain of 255 are more than 2^24, so counts have 7 bits, and C agrees."""
     layer = replace(_resized(np.random.default_rng(0), 300, 5), gains=np.full(300, 255, np.uint8))
     model = NetworkModel("300-5", (300,), 5, "spikes", (layer,))
     engine = CEngine(model, 1)

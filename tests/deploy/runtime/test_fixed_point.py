@@ -39,7 +39,13 @@ def exact_layer(layer):
     )
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["dd", "cd", "c"]), st.booleans(), st.booleans(), st.sampled_from([0, 15]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["dd", "cd", "c"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 15]),
+)
 def test_where_nothing_is_rounded_it_equals_float32(seed, kinds, delays, leaky, gains):
     model = random_model(seed, kinds, delays=delays, leaky=leaky, gains=gains)
     model = replace(model, layers=tuple(exact_layer(layer) for layer in model.layers))

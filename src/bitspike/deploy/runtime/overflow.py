@@ -15,8 +15,8 @@ _MOST = float(np.finfo(np.float32).max)
 class Bound(NamedTuple):
     """|current| <= each * (the largest input) + rest, in every step.
 
-    It is an upper bound: every input at its largest, times the largest gain, with the sign of its weight. `rest` also holds what a spike takes
-    away.
+    It is an upper bound: every input at its largest, times the largest gain, with the sign of its weight. `rest` also
+    holds what a spike takes away.
     """
 
     each: float

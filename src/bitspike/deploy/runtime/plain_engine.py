@@ -1,9 +1,9 @@
 """The definition of inference, in NumPy: what every engine and every export must give, bit for bit.
 
 A network is a row of layers, and a layer does the same in every step: delay, gain, sum, pools, bias, scale, neurons.
-An input times its gain is float32. Sums are float64 in ascending order of (channel, kernel row, kernel column), which is
-exact where inputs are whole numbers; the current and the membrane are float32, and every operation on them is rounded by
-itself.
+An input times its gain is float32. Sums are float64 in ascending order of (channel, kernel row, kernel column), which
+is exact where inputs are whole numbers; the current and the membrane are float32, and every operation on them is
+rounded by itself.
 """
 
 from __future__ import annotations
