@@ -41,7 +41,8 @@ def describe(
     """Return the network that `net` is in evaluation mode, as plain arrays; `net` itself may be in training mode.
 
     Thresholds are those that it has now, delays and gains are rounded, and weights are signs. Parts that only training
-    uses (dropout, surrogates, soft delays, soft weights) are left out. A ValueError says what cannot be described, and why.
+    uses (dropout, surrogates, soft delays, soft weights) are left out. A ValueError says what cannot be described, and
+    why.
 
     Examples:
         >>> import bitspike
