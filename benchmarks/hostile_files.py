@@ -39,10 +39,10 @@ SPARE = 1 << 20  # bytes for JSON and small objects
 OPENING = b'{\\"sha256\\":\\"'
 NETWORKS: tuple[tuple[str, tuple[int, ...], dict[str, Any]], ...] = (
     ("9-7-3", (9,), {"neuron": "recurrent", "learn_beta": True}),
-    ("9-7-3", (9,), {"delays": 5, "dense_norm": True, "readout": "membrane"}),
+    ("9-7-3", (9,), {"delays": 5, "gains": 15, "dense_norm": True, "readout": "membrane"}),
     ("20-5", (4, 5), {"neuron": "adaptive", "beta": DecayRange(0.2, 0.9)}),
     ("2Conv3p1s2-MP2-8Dense3", (1, 7, 8), {"norm": "step", "glances": 5, "steps": 10}),
-    ("3Conv3-AP2-2Conv2-AP2s1-2Dense4", (2, 8, 8), {"norm": "shared", "delays": [3, 0, 300]}),
+    ("3Conv3-AP2-2Conv2-AP2s1-2Dense4", (2, 8, 8), {"norm": "shared", "delays": [3, 0, 300], "gains": [0, 255, 3]}),
 )
 VALUES = (
     *(0, 1, -1, 2, 7, 8, 9, 255, 256, 65535, 65536, 2**22, 2**22 + 1, 2**28, 2**31, 2**32, 2**53, 2**63, 2**64, 10**40),
@@ -191,7 +191,7 @@ def rename(content: bytes, chance: random.Random, _: list[bytes]) -> bytes:
     name = chance.choice(list(header))
     value = header.pop(name)
     if chance.random() < 0.7:
-        kinds = ("weight", "recurrent", "delays", "bias", "scale", "offset", "beta", "theta")
+        kinds = ("weight", "recurrent", "delays", "gains", "bias", "scale", "offset", "beta", "theta")
         header[f"{chance.randrange(4)}.{chance.choice(kinds)}"] = value
     return _joined(header, document, rest)
 

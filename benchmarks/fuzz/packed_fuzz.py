@@ -108,6 +108,8 @@ def new_array(kind: Kind, name: str, shape: Sizes, drawn: np.random.Generator) -
         return pack_bits(drawn.random(shape) < 0.5)
     if kind == "steps":
         return drawn.integers(0, drawn.choice([2, 9, 256, 2000]), shape).astype(np.uint16)
+    if kind == "gains":
+        return drawn.integers(0, drawn.choice([1, 2, 16, 256]), shape).astype(np.uint8)
     if name in ("beta", "theta"):
         return drawn.choice([0.25, 0.5, 0.9, 0.99], shape).astype(np.float32)
     return drawn.normal(0, drawn.choice([0.1, 1, 1e20, 3e37]), shape).astype(np.float32)

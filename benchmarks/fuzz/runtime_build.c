@@ -39,6 +39,20 @@ static void *bits_block(Blocks *b, uint32_t rows, uint32_t lanes, uint32_t *s)
     return bits;
 }
 
+/* The digits of random gains, behind the last input too, and other ones for each pixel of a convolution. */
+static void *gains_block(Blocks *b, const bs_layer *layer, uint32_t *s)
+{
+    const uint32_t words = layer->gain_words, digits = (uint32_t)digits_of(layer->largest_gain);
+    uint32_t *bits = block(b, (size_t)digits * words * 4);
+    memset(bits, 0, (size_t)digits * words * 4);
+    for (uint32_t i = 0; i < 32 * words; i++) {
+        const uint32_t gain = draw(s) % (layer->largest_gain + 1);
+        for (uint32_t d = 0; d < digits; d++)
+            bits[(size_t)d * words + i / 32] |= (gain >> d & 1) << i % 32;
+    }
+    return bits;
+}
+
 static float special(uint32_t *s)
 {
     static const float known[] = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, 3.0f, 127.0f, 255.0f, 256.0f, 0.5f, 1e-45f, -1e-40f,
@@ -93,6 +107,8 @@ static void sizes(const LayerPlan *p, bs_layer *to)
     memcpy(to, p, 11 * sizeof(uint32_t)); /* the sizes are the first of both */
     memcpy(to->pool, p->pool, sizeof to->pool);
     to->longest = p->longest;
+    to->gain_words = p->gain_words;
+    to->largest_gain = p->largest_gain;
     to->betas = p->betas;
     to->thetas = p->thetas;
     to->adaptive = p->adaptive && p->fires;
@@ -109,6 +125,7 @@ static void pretend(const LayerPlan *p, bs_layer *to)
     to->scale = to->offset = p->scale ? there : NULL;
     to->recurrent = p->recurrent && p->fires ? there : NULL;
     to->delays = p->delays ? there : NULL;
+    to->gains = p->gains ? there : NULL;
 }
 
 /* Whether a layer takes little time and memory: how often a sum is begun, and how long it is. */
@@ -142,6 +159,7 @@ static void fill(const LayerPlan *p, bs_layer *to, Blocks *b)
     to->rho = factor_of((draw(&s) & 255) / 255.0);
     to->rest = factor_of((draw(&s) & 255) / 255.0);
     to->strength = factor_of(fabs(number(&s, p->loud)));
+    to->gains = p->gains ? gains_block(b, to, &s) : NULL;
     to->delays = NULL;
     if (p->delays) {
         uint16_t *delays = block(b, delayed * sizeof *delays);

@@ -67,6 +67,13 @@ static void plan_dense(Bytes *b, LayerPlan *p, uint32_t inputs)
     p->channels = 1 + word(b) % 1100;
 }
 
+/* The words of a row of gains: a bit for each input, or of a convolution `pixels` of them, if these are whole words. */
+static uint32_t gain_words(const LayerPlan *p, uint32_t pixels)
+{
+    const uint32_t all = (p->in_channels * p->in_rows * p->in_columns + 31) / 32, bits = p->in_channels * pixels;
+    return p->kind == 1 && bits && bits % 32 == 0 ? least(bits / 32, all) : all;
+}
+
 static void plan_layer(Bytes *b, LayerPlan *p, int is_last)
 {
     const uint32_t inputs = p->in_channels * p->in_rows * p->in_columns, parts = word(b);
@@ -84,6 +91,9 @@ static void plan_layer(Bytes *b, LayerPlan *p, int is_last)
     p->fires = !is_last || parts & 1024;
     p->loud = (parts & 6144) == 6144;
     p->longest = p->delays ? byte(b) * (parts & 8192 ? 2 : 1) % 600 : 0;
+    p->gains = (parts & 49152) == 49152;
+    p->largest_gain = p->gains ? 1 + byte(b) % (byte(b) % 2 ? 255 : 15) : 0;
+    p->gain_words = p->gains ? gain_words(p, byte(b)) : 0;
     p->seed = whole(b);
 }
 

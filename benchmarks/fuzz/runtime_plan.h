@@ -11,13 +11,13 @@ enum { EVENT, STEP, FRAME, BYTES, SHOW, REST, RESET, ASK, ACTS };
 typedef struct {
     uint32_t kind, in_channels, in_rows, in_columns, channels, rows, columns, kernel, stride, padding, pools;
     uint32_t pool[POOLS][3];
-    uint32_t longest, betas, thetas, adaptive;
-    uint32_t bias, scale, delays, recurrent, fires; /* whether there is such an array */
+    uint32_t longest, gain_words, largest_gain, betas, thetas, adaptive;
+    uint32_t bias, scale, delays, gains, recurrent, fires; /* whether there is such an array */
     uint32_t loud;                                  /* whether numbers may be as large as float32 has them */
     uint32_t seed;
 } LayerPlan;
 
-enum { LAYER_FIELDS = 11 + 3 * POOLS + 4 };
+enum { LAYER_FIELDS = 11 + 3 * POOLS + 6 };
 
 typedef struct {
     uint32_t act, seed, style;

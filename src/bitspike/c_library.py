@@ -10,7 +10,7 @@ from pathlib import Path
 
 POINTER, COUNT, NUMBER = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int  # C's `void *`, `int64_t` and `int`
 _FOLDER = Path(__file__).parent / "ops" / "native"
-_INTERFACE = 6  # of native/interface.c
+_INTERFACE = 7  # of native/interface.c
 _signatures: dict[str, tuple[type | None, tuple[type, ...]]] = {}  # by name: the result's type, the arguments' types
 _answers: dict[str, int] = {}  # by name: what a function without arguments must return
 

@@ -49,7 +49,7 @@ def test_files_load_and_run_or_are_refused(script: Any) -> None:
 def test_new_structures_come_with_arrays_that_fit(script: Any) -> None:
     chance = random.Random(1)
     loaded = []
-    for _ in range(60):
+    for _ in range(90):
         content = script.hostile_files.signed(script.refit(chance.choice(script.FILES), chance))
         try:
             loaded.append(parse_packed(content).model)

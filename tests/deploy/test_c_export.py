@@ -92,6 +92,25 @@ def test_fixed_point_has_the_answer_of_the_engine(tmp_path):
     np.testing.assert_allclose(fixed.scores, vector.scores, atol=1e-2)
 
 
+@pytest.mark.parametrize("notation", ["9-40-10", "5Conv2-AP2-20Dense10"])
+@pytest.mark.parametrize("switches", ["", "-DBS_FIXED", "-UBS_PORTABLE"])
+def test_gains_in_every_build(notation, switches, tmp_path):
+    shape = (9,) if notation == "9-40-10" else (2, 5, 5)
+    net = bitspike.build(notation, shape, theta=9.0, delays=[2, 3], gains=[15, 255]).eval()
+    for block in net.layers:
+        block.gain.gains.data.uniform_(0, block.gain.largest, generator=torch.Generator().manual_seed(1))
+    net.layers[1].lif.theta = 300.0
+    folder = exported(tmp_path, net)
+    passes(make(folder, "check", f"CFLAGS={STRICT} {switches}"))
+    assert (folder / "model.c").read_text().count(".largest_gain = ") == 2
+    passes(make(folder, "check", f"CFLAGS={STRICT} {switches} -DBS_SMALL"))
+    passes(make(folder, "check", f"CFLAGS={STRICT} {switches} -DBS_ONLY_COUNTS"))
+
+
+def test_a_network_without_gains_has_no_fields_for_them(tmp_path):
+    assert "gain" not in (exported(tmp_path, small_model()[0]) / "model.c").read_text()
+
+
 def test_without_a_compiler_fixed_point_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("bitspike.deploy.c_source.vector.library", lambda: None)
     folder = exported(tmp_path, random_network(17))
@@ -267,6 +286,7 @@ int main() { bs_reset(&model, state); return bs_step(&model, state, nullptr) || 
 @pytest.mark.skipif(not shutil.which("g++") or not shutil.which("gcc"), reason="no g++")
 def test_a_program_in_cplusplus_takes_it(tmp_path):
     _, model = small_model()
+    model = replace(model, layers=(replace(model.layers[0], gains=np.arange(9, dtype=np.uint8)), *model.layers[1:]))
     folder = write_c(model, tmp_path)
     (folder / "program.cpp").write_text(CPLUSPLUS)
     build = (

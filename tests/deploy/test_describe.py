@@ -25,6 +25,8 @@ def current(layer, x):
         for j, d in enumerate(layer.delays.tolist()):
             late[d:, :, j] = x[: max(len(x) - d, 0), :, j]
         x = late
+    if layer.gains is not None:
+        x = x * torch.from_numpy(layer.gains).view(-1, 1, 1)[(...,) if layer.kind == "conv" else (..., 0, 0)]
     weight = torch.from_numpy(np.where(layer.weight, 1.0, -1.0))
     if layer.kind == "dense":
         c = x @ weight.T
@@ -50,7 +52,7 @@ def test_currents_from_the_arrays_are_those_of_the_modules(net):
     for block, layer in zip(net.layers, model.layers, strict=True):
         arriving = x.flatten(2) if isinstance(block.synapse, BinaryLinear) else x
         delayed = arriving if block.delay is None else block.delay(arriving)
-        wanted = block.pooled(delayed)
+        wanted = block.pooled(block.gained(delayed))
         if block.norm is not None:
             wanted = block.norm(wanted)
         torch.testing.assert_close(current(layer, x), wanted.double(), rtol=1e-4, atol=1e-4)
@@ -83,7 +85,7 @@ def test_random_networks_are_of_every_kind():
     """The helper that other tests rely on: no part of a model is missing from it."""
     models = [describe(random_network(seed)) for seed in range(60)]
     layers = [layer for model in models for layer in model.layers]
-    for name in ("bias", "scale", "delays", "recurrent", "adaptation", "pools"):
+    for name in ("bias", "scale", "delays", "gains", "recurrent", "adaptation", "pools"):
         parts = [getattr(layer, name) for layer in layers]
         found = [part is not None and not (isinstance(part, tuple) and not part) for part in parts]
         assert 3 < sum(found) < len(found) - 3, name
@@ -108,6 +110,16 @@ def test_the_state_of_now_is_described():
     assert model.layers[0].delays.tolist() == [0, 0, 2, 3, 4, 0]
     assert model.layers[0].delays.dtype == np.uint16
     assert model.layers[1].weight[0, :3].tolist() == [True, True, False]
+
+
+def test_gains_are_rounded_and_within_their_range():
+    net = bitspike.build("6-5-2", gains=[255, 0])
+    net.layers[0].gain.gains.data = torch.tensor([0.4, 0.5, 1.5, 2.6, 900.0, -3.0])
+    model = describe(net)
+    assert model.layers[0].gains.tolist() == [0, 0, 2, 3, 255, 0]
+    assert model.layers[0].gains.dtype == np.uint8
+    assert (model.layers[0].largest_gain, model.layers[1].gains, model.layers[1].largest_gain) == (255, None, 1)
+    assert model.weights == 6 * 5 + 5 * 2
 
 
 def test_training_mode_changes_nothing_and_the_network_stays_as_it_was():
@@ -213,7 +225,14 @@ def unlike(kind):
     return call
 
 
+def too_loud():
+    net = bitspike.build("9-70000-1", gains=[0, 255])
+    net.layers[1].gain.gains.data.fill_(255)
+    return describe(net)
+
+
 NO_DELAY = "describe: layer 1 | delays | finite"
+NO_GAIN = "describe: layer 1 | gains that are not 6 finite numbers"
 REFUSED = [
     case("no network", ValueError, lambda: describe(nn.Linear(2, 2)), "describe: the network | Linear | build"),
     case("subclass", ValueError, unlike(MyNetwork), "describe: the network | MyNetwork | SpikingNetwork"),
@@ -258,6 +277,21 @@ REFUSED = [
     ),
     case("delays", ValueError, dense(put("0.delay", nn.Identity())), "describe: layer 1 | Identity | Delay"),
     case("NaN delay", ValueError, dense(lambda net: net.layers[0].delay.delays.data.fill_(NAN), delays=3), NO_DELAY),
+    case("gains", ValueError, dense(put("0.gain", nn.Identity())), "describe: layer 1 | Identity | Gain"),
+    case(
+        "own rounding",
+        ValueError,
+        dense(lambda net: setattr(net.layers[0].gain, "rounded", lambda: None), gains=3),
+        "describe: layer 1 | Gain | forward pass of its own",
+    ),
+    case("NaN gain", ValueError, dense(lambda net: net.layers[0].gain.gains.data.fill_(NAN), gains=3), NO_GAIN),
+    case("other gains", ValueError, dense(put("0.gain", bitspike.Gain(7, 3))), NO_GAIN),
+    case(
+        "large sums",
+        ValueError,
+        too_loud,
+        "describe: the network | layer 2: with gains of up to 255 its sums reach 17850000, more than 16777216",
+    ),
     case(
         "names", ValueError, lambda: describe(bitspike.build("6-5-2"), class_names=["a"]), "describe: | 1 class names"
     ),

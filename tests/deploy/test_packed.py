@@ -92,6 +92,18 @@ def test_long_delays_take_two_bytes():
     assert_same(parse_packed(packed_bytes(model)).model.layers, model.layers)
 
 
+def test_gains_are_a_byte_each_and_a_file_without_them_is_what_it_was():
+    gains = np.array([255, 0], np.uint8)
+    model = with_layer(tiny_model(), 1, gains=gains)
+    content = packed_bytes(model)
+    assert_same(parse_packed(content).model, model)
+    header, _, rest = parts(content)
+    entry = header["1.gains"]
+    assert (entry["dtype"], entry["shape"]) == ("U8", [2])
+    assert rest[slice(*entry["data_offsets"])] == b"\xff\0"
+    assert "1.gains" not in parts(packed_bytes(tiny_model()))[0]
+
+
 def test_the_drawn_input_is_specified():
     numbers, s = [], 1
     for _ in range(6):
@@ -343,8 +355,13 @@ def test_a_network_beyond_its_bounds(shape, layers, more, says):
     refused(forged(change), says)
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("1.theta", "U8"), ("1.theta", "U16"), ("0.delays", "F32")])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("1.theta", "U8"), ("1.theta", "U16"), ("0.delays", "F32"), ("0.gains", "U16"), ("0.gains", "F32")],
+)
 def test_an_array_of_another_type(name, dtype):
+    model = with_layer(tiny_model(), 0, gains=np.array([3], np.uint8))
+
     def change(header, document):
         header[name]["dtype"], place = dtype, 0
         for entry in (value for key, value in header.items() if key != "__metadata__"):
@@ -354,7 +371,27 @@ def test_an_array_of_another_type(name, dtype):
     def data(rest, header):
         return bytes(max(entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"))
 
-    refused(forged(change, data=data), f"{name.partition('.')[2]} must not be {dtype}")
+    refused(forged(change, model=model, data=data), f"{name.partition('.')[2]} must not be {dtype}")
+
+
+def test_gains_of_another_shape():
+    model = with_layer(tiny_model(), 1, gains=np.array([3, 4], np.uint8))
+    refused(forged(in_header("1.gains", "shape", to=[1, 2]), model=model), r"layer 2: gains must not be U8 \[1, 2\]")
+    without = forged(adding("1.gains", "0.delays"), data=lambda rest, _: rest + b"\1")  # one, but two arrive
+    refused(without, r"layer 2: gains must not be U8 \[1\]")
+
+
+def test_sums_of_gains_stay_exact(monkeypatch):
+    gains = np.array([3, 4], np.uint8)
+    monkeypatch.setattr(limits, "MOST_GAINED", 8)
+    packed_bytes(with_layer(tiny_model(), 1, gains=gains))
+    content = packed_bytes(with_layer(tiny_model(), 1, gains=gains), tiny_vector())
+    monkeypatch.setattr(limits, "MOST_GAINED", 7)
+    refused(content, "layer 2: with gains of up to 4 its sums reach 8, more than 7")
+    packed_bytes(tiny_model())  # without gains nothing is asked
+    first = with_layer(tiny_model(), 0, gains=np.array([2], np.uint8))
+    with pytest.raises(ValueError, match="layer 1: with gains of up to 2 its sums reach 32"):  # 4 taps, pools of 4
+        packed_bytes(first)
 
 
 def test_an_unknown_array():
@@ -413,6 +450,8 @@ def test_every_damaged_byte_is_noticed():
         (with_layer(tiny_model(), 1, weight=np.ones((3, 2))), "layer 2: weight"),
         (with_layer(tiny_model(), 1, offset=floats(1, 2, 3)), "scale and offset"),
         (with_layer(tiny_model(), 1, pools=(PoolModel("max", 1, 1),)), "pools"),
+        (with_layer(tiny_model(), 1, gains=np.ones(3, np.uint8)), "layer 2: gains must be uint8"),
+        (with_layer(tiny_model(), 1, gains=np.ones(2, np.uint16)), "layer 2: gains must be uint8"),
         (with_layer(tiny_model(), 0, output=(2, 1, 2)), "layer 1 must go from"),
         (with_layer(tiny_model(), 0, recurrent=np.ones((2, 2), bool)), "layer 1 must not have recurrent"),
         (with_layer(tiny_model(), 0, adaptation=AdaptationModel(2.0, 1.0)), "rho"),

@@ -19,8 +19,9 @@ def random_layer(
     last: bool = False,
     delays: bool = False,
     leaky: bool = False,
+    gains: int = 0,
 ) -> LayerModel:
-    """Return a layer of any size with any of the parts that a layer may have."""
+    """Return a layer of any size with any of the parts that a layer may have; `gains` is the largest, 0 for none."""
     settings: dict[str, Any] = {}
     if kind == "dense":
         inputs, outputs = math.prod(arriving), int(rng.integers(1, 80))
@@ -47,6 +48,8 @@ def random_layer(
         settings["recurrent_scale"] = float(rng.choice([1.0, neurons**-0.5]))
     if not leaky and rng.random() < 0.3:
         settings["adaptation"] = AdaptationModel(float(rng.uniform(0.5, 1)), float(rng.uniform(0.1, 2)))
+    if gains:
+        settings["gains"] = rng.integers(0, gains + 1, arriving[0]).astype(np.uint8)
     several = neurons if rng.random() < 0.5 else 1
     theta = rng.uniform(0.2, 4, neurons if rng.random() < 0.3 else 1).astype(np.float32)
     return LayerModel(
@@ -61,7 +64,14 @@ def random_layer(
 
 
 def random_model(
-    seed: int, kinds: str, *, delays: bool = False, leaky: bool = False, glances: int = 1, steps: int = 6
+    seed: int,
+    kinds: str,
+    *,
+    delays: bool = False,
+    leaky: bool = False,
+    gains: int = 0,
+    glances: int = 1,
+    steps: int = 6,
 ) -> NetworkModel:
     """Return a network whose layers are the letters of `kinds`: "c" is a convolution, "d" is dense."""
     rng = np.random.default_rng(seed)
@@ -73,11 +83,8 @@ def random_model(
     layers: list[LayerModel] = []
     for i, kind in enumerate(kinds):
         last = i == len(kinds) - 1
-        layers.append(
-            random_layer(
-                rng, "conv" if kind == "c" else "dense", arriving, last=last, delays=delays, leaky=leaky and last
-            )
-        )
+        parts: Any = {"last": last, "delays": delays, "leaky": leaky and last, "gains": gains}
+        layers.append(random_layer(rng, "conv" if kind == "c" else "dense", arriving, **parts))
         arriving = layers[-1].output
     readout = "membrane" if leaky else "spikes"
     return NetworkModel(kinds, shape, steps * glances, readout, tuple(layers), glances)  # type: ignore[arg-type]

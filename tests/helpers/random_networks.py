@@ -30,6 +30,8 @@ def random_network(seed: int) -> SpikingNetwork:
     chance = random.Random(seed)
     notation, shape, layers = _images(chance) if chance.random() < 0.5 else _rows(chance)
     options = _options(chance, shape, layers)
+    gains = random.Random(f"gains {seed}")  # apart from the rest, which stays what it was before there were gains
+    options["gains"] = [gains.choice([0, 1, 3, 15, 255]) for _ in range(layers)] if gains.random() < 0.5 else 0
     net = bitspike.build(notation, shape, generator=torch.Generator().manual_seed(seed), **options)
     _fill(net, chance, torch.Generator().manual_seed(seed + 1))
     return net.eval()
@@ -126,13 +128,15 @@ def _fill(net, chance, generator):
         if isinstance(synapse, nn.Conv2d) and chance.random() < 0.25:
             synapse.bias = nn.Parameter(normal(synapse.out_channels))
         shape = _neurons(layer, shape)
-        size = math.sqrt(inputs) / 2
+        size = math.sqrt(inputs) / 2 * (1 if layer.gain is None else max(layer.gain.largest / 3, 0.5))
         if isinstance(norm, NORMS):
             norm.running_mean.copy_(normal(norm.num_features) * size)
             norm.running_var.copy_((normal(norm.num_features) * size).square() + 0.1)
             norm.weight.copy_(normal(norm.num_features))
             norm.bias.copy_(normal(norm.num_features) / 2)
             size = 1.0
+        if layer.gain is not None:
+            _fill_gains(layer.gain)
         if layer.delay is not None:
             layer.delay.delays.copy_(torch.rand(len(layer.delay.delays), generator=generator) * layer.delay.longest)
         if isinstance(lif, LeakyReadout):
@@ -145,6 +149,12 @@ def _fill(net, chance, generator):
             lif.theta = (theta * (torch.rand(each, generator=generator) + 0.5)).clamp(min=1e-3)
         else:
             lif.theta = max(theta, 1e-3)
+
+
+def _fill_gains(gain):
+    """Give each sender a gain from 0 to the largest, both ends included."""
+    generator = torch.Generator().manual_seed(gain.largest)
+    gain.gains.copy_((torch.rand(len(gain.gains), generator=generator) * 1.2 - 0.1) * gain.largest)
 
 
 def _neurons(layer, shape):

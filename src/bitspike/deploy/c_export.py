@@ -215,6 +215,8 @@ def _arrays(layer: RuntimeLayer, number: int) -> Iterator[tuple[str, str]]:
             yield name, c.words(f"{name}_{number}", words)
     if layer.delays is not None:
         yield "delays", c.array("uint16_t", f"delays_{number}", [str(steps) for steps in layer.delays])
+    if layer.gains is not None:
+        yield "gains", c.words(f"gains_{number}", layer.gains)
     for name in ("bias", "offset", "theta"):
         if (values := getattr(layer, name)) is not None:
             yield name, c.array("bs_number", f"{name}_{number}", [c.number(value) for value in values])
@@ -232,6 +234,8 @@ def _layer(layer: RuntimeLayer, number: int) -> str:
         fields["pool"] = "{" + ", ".join(f"{{{kind}, {size}, {stride}}}" for kind, size, stride in layer.pools) + "}"
     fields |= {name: f"{name}_{number}" for name, _ in _arrays(layer, number)}
     fields |= {"longest": layer.longest, "recurrent_scale": c.factor(layer.recurrent_scale)}
+    if layer.gains is not None:
+        fields |= {"gain_words": layer.gains.shape[1], "largest_gain": layer.largest_gain}
     fields |= {"betas": layer.beta.size, "thetas": 0 if layer.theta is None else layer.theta.size}
     fields |= {"adaptive": int(layer.adaptive)}
     fields |= {name: c.factor(getattr(layer, name)) for name in ("rho", "rest", "strength")}

@@ -40,8 +40,9 @@ def describe(
 ) -> NetworkModel:
     """Return the network that `net` is in evaluation mode, as plain arrays; `net` itself may be in training mode.
 
-    Thresholds are those that it has now, delays are rounded, and weights are signs. Parts that only training uses
-    (dropout, surrogates, soft delays, soft weights) are left out. A ValueError says what cannot be described, and why.
+    Thresholds are those that it has now, delays and gains are rounded, and weights are signs. Parts that only training
+    uses (dropout, surrogates, soft delays, soft weights) are left out. A ValueError says what cannot be described, and
+    why.
 
     Examples:
         >>> import bitspike
@@ -111,6 +112,7 @@ def _layer(block: Block, shape: tuple[int, ...]) -> LayerModel:
         scale=scale,
         offset=offset,
         delays=None if block.delay is None else _delays(block.delay),
+        gains=None if block.gain is None else block.gain.rounded().cpu().numpy().astype(np.uint8),
         recurrent=_recurrent(lif, neurons),
         recurrent_scale=_rounded(lif.recurrent_scale) if isinstance(lif, RecurrentLIF) else 1.0,
         adaptation=_adaptation(lif),

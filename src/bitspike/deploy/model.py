@@ -33,7 +33,7 @@ class AdaptationModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerModel:
-    """One layer: delay -> product with weights of -1/+1 -> pools -> bias -> scale, offset -> neurons.
+    """One layer: delay -> gain -> product with weights of -1/+1 -> pools -> bias -> scale, offset -> neurons.
 
     Arrays by channel have one number for each output channel; for a dense layer these are its neurons. `beta` and
     `theta` have one number for all neurons, or one for each in the order channels, rows, columns.
@@ -52,6 +52,7 @@ class LayerModel:
     scale: Floats | None = None  # [channels], with `offset`: a folded batch norm
     offset: Floats | None = None
     delays: NDArray[np.uint16] | None = None  # in whole steps: [inputs], or [channels] before a convolution
+    gains: NDArray[np.uint8] | None = None  # what inputs are multiplied by: of the same shape as delays
     recurrent: Bits | None = None  # [neurons, neurons]: row i holds the weights of neuron i's inputs
     recurrent_scale: float = 1.0
     adaptation: AdaptationModel | None = None
@@ -65,6 +66,11 @@ class LayerModel:
     def kernel(self) -> int:
         """The side of a convolution's kernel; 1 for a dense layer."""
         return self.weight.shape[-1] if self.kind == "conv" else 1
+
+    @property
+    def largest_gain(self) -> int:
+        """The largest number that an input is multiplied by, at least 1."""
+        return 1 if self.gains is None else max(1, int(self.gains.max(initial=0)))
 
     @property
     def divisor(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from bitspike.nn import AdaptiveLIF, Block, Delay, LeakyReadout, RecurrentLIF, SpikingNetwork
+from bitspike.nn import AdaptiveLIF, Block, Delay, Gain, LeakyReadout, RecurrentLIF, SpikingNetwork
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import plain
 from bitspike.nn.neurons import LIF
@@ -53,7 +53,7 @@ def _reasons(block: nn.Module, last: bool) -> Iterator[str]:
     for drop in (block.dropout, block.spike_dropout):
         if drop is not None and (reason := plain.changed(drop, Dropout, nn.Dropout)):
             yield reason
-    yield from _unlike_delay(block)
+    yield from _unlike_senders(block)
 
 
 def _unlike_synapse(synapse: BinaryLinear | BinaryConv2d) -> Iterator[str]:
@@ -126,13 +126,15 @@ def _unlike_neurons(lif: LIF, last: bool) -> Iterator[str]:
             yield "has recurrent weights that are not finite; look for a diverged training"
 
 
-def _unlike_delay(block: Block) -> Iterator[str]:
-    delay, synapse = block.delay, block.synapse
-    if delay is None:
-        return
-    if reason := plain.changed(delay, Delay):
-        yield reason
-        return
+def _unlike_senders(block: Block) -> Iterator[str]:
+    synapse = block.synapse
     inputs = synapse.in_features if isinstance(synapse, BinaryLinear) else synapse.in_channels
-    if not is_ordinary(delay.delays, (inputs,), delay.delays.device) or not delay.delays.isfinite().all():
-        yield f"has delays that are not {inputs} finite numbers in float32"
+    for module, kind, name in ((block.delay, Delay, "delays"), (block.gain, Gain, "gains")):
+        if module is None:
+            continue
+        if reason := plain.changed(module, kind):
+            yield reason
+            return
+        values = module._parameters.get(name)
+        if values is None or not is_ordinary(values, (inputs,), values.device) or not values.isfinite().all():
+            yield f"has {name} that are not {inputs} finite numbers in float32"

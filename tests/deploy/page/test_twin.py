@@ -77,6 +77,7 @@ def test_the_random_networks_have_every_part():
     assert {type(pool).__name__ for block in blocks for pool in block.pools} == {"AvgPool2d", "MaxPool2d"}
     assert {net.glances for net in nets} == {1, 5, 9}
     assert any(block.delay is not None for block in blocks)
+    assert any(block.gain is not None for block in blocks)
     assert any(block.lif.adaptation is not None for block in blocks if hasattr(block.lif, "adaptation"))
 
 
@@ -108,6 +109,9 @@ CHANGED = {
     "a threshold at once": ("fl(theta[i] + fl(strength * a[i]))", "fl(theta[i] + strength * a[i])"),
     "a spike above the threshold only": ("u[i] >= threshold[i]", "u[i] > threshold[i]"),
     "a delay too short": ("this.t - this.delays[j]", "this.t - this.delays[j] + 1"),
+    "no gain": ("if (this.gains) x = this._gained(x);", ""),
+    "a gain unrounded": ("Float32Array.from(x, (value, j) => fl(value", "Float64Array.from(x, (value, j) => (value"),
+    "the gain of another input": ("gains[Math.floor(j / size)]", "gains[j % gains.length]"),
     "another order of glances": ("[[0, 0], [-1, 0], [0, -1]", "[[0, 0], [0, -1], [-1, 0]"),
     "no rest between glances": ("for (const layer of layers) layer.rest();", ""),
     "scores in float32": ("sum += values[t * classes + k]", "sum = fl(sum + values[t * classes + k])"),

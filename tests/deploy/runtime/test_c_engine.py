@@ -38,7 +38,7 @@ def require_equal(model, x, *, wide=True, threads=1):
     if static:
         ran = engine.run_images(x, model.steps, recorded)
     else:
-        ran = engine.run_counts(x, recorded) or engine.run_reals(x, recorded)
+        ran = engine.run_counts(x, recorded) or engine.run_reals(x.astype(np.float32), recorded)
     expected = plain_engine.run(model, x.astype(np.float32), model.steps if static else None)
     for mine, plain in zip(ran.layers, expected, strict=True):
         np.testing.assert_array_equal(mine.spikes, plain.spikes)
@@ -56,7 +56,8 @@ def draw(seed):
     delays, leaky = rng.random() < 0.3, rng.random() < 0.3
     static = not delays and rng.random() < 0.4
     glances = int(rng.choice([1, 5, 9])) if static else 1
-    model = random_model(seed, kinds, delays=delays, leaky=leaky, glances=glances)
+    gains = int(rng.choice([0, 0, 1, 15, 255]))
+    model = random_model(seed, kinds, delays=delays, leaky=leaky, gains=gains, glances=glances)
     kind = str(rng.choice(KINDS[:-1] if static else KINDS))
     return model, random_input(seed, model, kind, 2, None if static else 7)
 
@@ -98,6 +99,61 @@ def test_pixels_of_sixteen_channels(vectors):
     model = NetworkModel("conv", (16, 7, 9), 6, "spikes", (layer,))
     for kind in KINDS:
         require_equal(model, random_input(2, model, kind, 2, 6))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 16, 20, 33, 64])
+@pytest.mark.parametrize("wide", [False, True])
+def test_gains_of_channels_come_again_in_each_pixel(vectors, channels, wide):
+    """Also where a pixel begins within a word, and where all pixels have fewer bits than the gains' row could hold."""
+    for shape in ((channels, 5, 7), (channels, 1, 2)):
+        layer = random_layer(np.random.default_rng(channels), "conv", shape, gains=255)
+        model = NetworkModel("conv", shape, 6, "spikes", (layer,))
+        for kind in KINDS:
+            require_equal(model, random_input(2, model, kind, 2, 6), wide=wide)
+
+
+@pytest.mark.parametrize("largest", [0, 1, 2, 255])
+@pytest.mark.parametrize("kinds", ["dd", "cc", "cd"])
+def test_a_layer_with_one_gain_for_all(vectors, kinds, largest):
+    model = random_model(6, kinds, gains=1, delays=True)
+    layers = (replace(layer, gains=np.full_like(layer.gains, largest)) for layer in model.layers)
+    model = replace(model, layers=tuple(layers))
+    for kind in KINDS:
+        require_equal(model, random_input(2, model, kind, 2, 6))
+
+
+def test_a_step_without_events_brings_nothing_of_the_step_before():
+    model = random_model(9, "cd", gains=15)
+    x = random_input(9, model, "bytes", 2, 6)
+    x[1::2] = 0
+    require_equal(model, x)
+
+
+def test_gains_leave_fewer_planes_to_counts():
+    """300 inputs times 255 events times a gain of 255 are more than 2^24, so counts have 7 bits, and C agrees."""
+    layer = replace(_resized(np.random.default_rng(0), 300, 5), gains=np.full(300, 255, np.uint8))
+    model = NetworkModel("300-5", (300,), 5, "spikes", (layer,))
+    engine = CEngine(model, 1)
+    assert engine.planes == 7
+    c_model = engine.c_model(reals=False, image=False)
+    c_model.planes = 8
+    assert engine.call("check", ctypes.byref(c_model)) == 1
+    require_equal(model, random_input(2, model, "bytes", 2, 6))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("gain_words", 0), ("gain_words", 1), ("gain_words", 9), ("largest_gain", 0), ("largest_gain", 256)],
+)
+def test_gains_that_would_be_read_beside_their_array_are_refused(field, value):
+    model = NetworkModel(
+        "conv", (5, 6, 4), 3, "spikes", (random_layer(np.random.default_rng(0), "conv", (5, 6, 4), gains=9),)
+    )
+    engine = CEngine(model, 1)
+    c_model = engine.c_model(reals=False, image=False)
+    assert engine.call("check", ctypes.byref(c_model)) == 0
+    setattr(engine._layers[0], field, value)
+    assert engine.call("check", ctypes.byref(c_model)) == 1
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])

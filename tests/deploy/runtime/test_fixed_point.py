@@ -39,9 +39,15 @@ def exact_layer(layer):
     )
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["dd", "cd", "c"]), st.booleans(), st.booleans())
-def test_where_nothing_is_rounded_it_equals_float32(seed, kinds, delays, leaky):
-    model = random_model(seed, kinds, delays=delays, leaky=leaky)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["dd", "cd", "c"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 15]),
+)
+def test_where_nothing_is_rounded_it_equals_float32(seed, kinds, delays, leaky, gains):
+    model = random_model(seed, kinds, delays=delays, leaky=leaky, gains=gains)
     model = replace(model, layers=tuple(exact_layer(layer) for layer in model.layers))
     x = random_input(seed, model, "counts", 2, 5)
     plain, fixed = Engine(model)(x, record=True), Engine(model, fixed_point=True)(x, record=True)
@@ -93,7 +99,7 @@ def test_numbers_are_rounded_to_the_nearest_and_limited():
 
 
 def test_a_stream_equals_the_whole():
-    model = random_model(12, "dd", delays=True, leaky=True)
+    model = random_model(12, "dd", delays=True, leaky=True, gains=15)
     x = random_input(12, model, "counts", 1, 8)
     engine = Engine(model, fixed_point=True)
     whole, stream = engine(x), engine.stream()

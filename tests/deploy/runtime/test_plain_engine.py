@@ -1,5 +1,7 @@
 """The plain engine's formulas, each against numbers that were computed by hand or by PyTorch's own functions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,27 @@ def test_thresholds_rise_with_spikes_and_the_reset_takes_the_threshold_before():
 
 def test_a_delay_shows_nothing_before_the_start():
     assert trace(one_neuron(delays=np.array([2], np.uint16), beta=numbers(0)), [3, 0.5, 0, 0])[1] == [0, 0, 3, -0.5]
+
+
+def test_gains_multiply_what_arrives_after_the_delay_and_before_the_bias():
+    parts = {"delays": np.array([1], np.uint16), "gains": np.array([3], np.uint8), "bias": numbers(0.5)}
+    layer = one_neuron(**parts, beta=numbers(0), theta=None)
+    assert trace(layer, [2.0, -0.5, 0.0])[1] == [0.5, 6.5, -1.0]
+
+
+def test_each_input_has_its_gain_and_before_a_convolution_each_channel():
+    rows = one_neuron()
+    rows = replace(rows, input=(3, 1, 1), weight=np.array([[True, False, True]]), gains=np.array([5, 0, 255], np.uint8))
+    assert current(rows, numbers(1, 7, 2).reshape(1, 3, 1, 1)).item() == 5 + 510
+    weight = np.ones((1, 2, 1, 1), np.bool_)
+    image = LayerModel("conv", (2, 1, 2), (1, 1, 2), weight, numbers(0.5), None, gains=np.array([10, 1], np.uint8))
+    assert current(image, numbers(1, 2, 3, 4).reshape(1, 2, 1, 2)).ravel().tolist() == [10 + 3, 20 + 4]
+
+
+def test_an_input_times_its_gain_is_rounded_to_float32():
+    layer = replace(one_neuron(), input=(2, 1, 1), weight=np.array([[True, False]]), gains=np.array([3, 1], np.uint8))
+    third = np.float32(1 / 3)
+    assert current(layer, numbers(third, 1.0).reshape(1, 2, 1, 1)).item() == 0  # 3 * third is 1 + 2**-25
 
 
 def test_a_leaky_readout_never_fires_and_its_score_is_the_mean_times_one_minus_beta():

@@ -8,7 +8,16 @@ from bitspike.deploy.engine import Engine
 from bitspike.ops.native.library import library
 from helpers.random_models import random_input, random_model
 
-NETWORKS = [("dd", False, False), ("dd", True, True), ("cd", False, True), ("c", True, False)]
+# Kinds of layers, whether there are delays and a leaky readout, and the largest gain.
+NETWORKS = [
+    ("dd", False, False, 0),
+    ("dd", True, True, 0),
+    ("cd", False, True, 0),
+    ("c", True, False, 0),
+    ("dd", True, False, 15),
+    ("cd", False, True, 255),
+    ("cc", True, False, 255),
+]
 
 
 @pytest.fixture(params=["C", "NumPy"])
@@ -33,10 +42,10 @@ def require_step(stream, whole, t):
     np.testing.assert_array_equal(stream.counts, whole.spikes[: t + 1, 0].sum(0))
 
 
-@pytest.mark.parametrize(("kinds", "delays", "leaky"), NETWORKS)
+@pytest.mark.parametrize(("kinds", "delays", "leaky", "gains"), NETWORKS)
 @pytest.mark.parametrize("kind", ["counts", "reals"])
-def test_steps_equal_the_whole(make_engine, kinds, delays, leaky, kind):
-    model = random_model(3, kinds, delays=delays, leaky=leaky)
+def test_steps_equal_the_whole(make_engine, kinds, delays, leaky, gains, kind):
+    model = random_model(3, kinds, delays=delays, leaky=leaky, gains=gains)
     x = random_input(3, model, kind, 1, 9)
     engine = make_engine(model)
     whole, stream = engine(x), engine.stream(reals=True)
@@ -50,9 +59,9 @@ def test_steps_equal_the_whole(make_engine, kinds, delays, leaky, kind):
         stream.reset()
 
 
-@pytest.mark.parametrize(("kinds", "delays", "leaky"), NETWORKS)
-def test_events_equal_frames(make_engine, kinds, delays, leaky):
-    model = random_model(4, kinds, delays=delays, leaky=leaky)
+@pytest.mark.parametrize(("kinds", "delays", "leaky", "gains"), NETWORKS)
+def test_events_equal_frames(make_engine, kinds, delays, leaky, gains):
+    model = random_model(4, kinds, delays=delays, leaky=leaky, gains=gains)
     x = random_input(4, model, "counts", 1, 9)
     engine = make_engine(model)
     whole, stream = engine(x), engine.stream()

@@ -18,7 +18,7 @@ from bitspike.deploy.packing import limits
 from bitspike.deploy.packing.fields import Invalid
 from bitspike.deploy.packing.structure import LayerStructure, Structure
 
-Kind = Literal["bits", "steps", "numbers"]
+Kind = Literal["bits", "steps", "gains", "numbers"]
 Sizes = tuple[int, ...]
 
 # Fields of LayerModel, and how a file holds them.
@@ -26,14 +26,15 @@ KINDS: dict[str, Kind] = {
     "weight": "bits",
     "recurrent": "bits",
     "delays": "steps",
+    "gains": "gains",
     "bias": "numbers",
     "scale": "numbers",
     "offset": "numbers",
     "beta": "numbers",
     "theta": "numbers",
 }
-TYPES: dict[Kind, type[Any]] = {"bits": np.bool_, "steps": np.uint16, "numbers": np.float32}
-STORED: dict[Kind, tuple[str, ...]] = {"bits": ("U8",), "steps": ("U8", "U16"), "numbers": ("F32",)}
+TYPES: dict[Kind, type[Any]] = {"bits": np.bool_, "steps": np.uint16, "gains": np.uint8, "numbers": np.float32}
+STORED: dict[Kind, tuple[str, ...]] = {"bits": ("U8",), "steps": ("U8", "U16"), "gains": ("U8",), "numbers": ("F32",)}
 
 
 def allowed_shapes(layer: LayerStructure) -> dict[str, tuple[Sizes, ...]]:
@@ -41,7 +42,8 @@ def allowed_shapes(layer: LayerStructure) -> dict[str, tuple[Sizes, ...]]:
     channels, arriving = layer.output[0], layer.input[0]
     kernels = (channels, arriving, layer.kernel, layer.kernel) if layer.kind == "conv" else (channels, arriving)
     each = ((1,), (layer.neurons,))
-    shapes: dict[str, tuple[Sizes, ...]] = {"weight": (kernels,), "delays": ((arriving,),), "beta": each, "theta": each}
+    shapes: dict[str, tuple[Sizes, ...]] = {"weight": (kernels,), "beta": each, "theta": each}
+    shapes |= dict.fromkeys(("delays", "gains"), ((arriving,),))
     shapes |= dict.fromkeys(("bias", "scale", "offset"), ((channels,),))
     if layer.kind == "dense":
         shapes["recurrent"] = ((layer.neurons, layer.neurons),)
@@ -80,6 +82,17 @@ def require_delays(structure: Structure, layers: Sequence[LayerModel]) -> None:
         raise Invalid(f"its delays hold {held} values, more than {limits.MOST_DELAYED}")
 
 
+def require_gains(layers: Sequence[LayerModel]) -> None:
+    """Raise unless one spike from every input, times the largest gain, still gives exact sums."""
+    for i, layer in enumerate(layers):
+        largest = layer.weight[0].size * layer.divisor * layer.largest_gain
+        if layer.gains is not None and largest > limits.MOST_GAINED:
+            raise Invalid(
+                f"layer {i + 1}: with gains of up to {layer.largest_gain} its sums reach {largest}, more than "
+                f"{limits.MOST_GAINED}, where float32 is no longer exact"
+            )
+
+
 def pack_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Return rows of bits as rows of bytes, least significant bit first; pad bits are 0."""
     return np.packbits(bits.reshape(len(bits), -1), axis=1, bitorder="little")
@@ -100,7 +113,7 @@ def stored(name: str, array: NDArray[Any]) -> NDArray[Any]:
         return pack_bits(array)
     if kind == "steps":
         return array.astype(np.uint8 if array.max(initial=0) < 256 else np.uint16)
-    return np.ascontiguousarray(array, dtype=np.float32)
+    return np.ascontiguousarray(array, dtype=TYPES[kind])
 
 
 def require_values(name: str, array: NDArray[Any], where: str, *, fires: bool) -> None:

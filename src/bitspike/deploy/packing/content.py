@@ -22,6 +22,7 @@ from bitspike.deploy.packing.arrays import (
     pack_bits,
     require_arrays,
     require_delays,
+    require_gains,
     require_present,
     stored,
     stored_shape,
@@ -86,6 +87,7 @@ def require_model(model: NetworkModel) -> None:
     for i, (layer, planned) in enumerate(zip(model.layers, structure.layers, strict=True)):
         require_arrays(layer, planned, f"layer {i + 1}", fires=_fires(structure, i))
     require_delays(structure, model.layers)
+    require_gains(model.layers)
 
 
 def _read(container: Container, structure: Structure, drawn: dict[str, Any] | None) -> PackedFile:
@@ -98,6 +100,7 @@ def _read(container: Container, structure: Structure, drawn: dict[str, Any] | No
         layers.append(_layer(planned, {name: _array(container, i, name, shape) for name, shape in held[i].items()}))
         require_arrays(layers[-1], planned, f"layer {i + 1}", fires=_fires(structure, i))
     require_delays(structure, layers)
+    require_gains(layers)
     model = NetworkModel(
         notation=structure.notation,
         input_shape=structure.input_shape,

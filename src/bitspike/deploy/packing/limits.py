@@ -20,6 +20,7 @@ MOST_CLASSES = 1 << 16
 MOST_ANSWERS = 1 << 26  # steps times classes
 MOST_DELAY = (1 << 16) - 1  # steps
 MOST_DELAYED = 1 << 24  # values that all delays hold: a layer's inputs times its longest delay
+MOST_GAINED = 1 << 24  # one neuron's sum of a spike from every input, times gains; before the pools divide it
 MOST_FRAMES = 1 << 28  # values of one sample's frames: the input's bins times one step's input
 
 MOST_NOTATION = 4096  # characters

@@ -35,7 +35,7 @@ function transposed(weights, rows, columns) {
   return turned;
 }
 
-/* One layer with its state: delay -> weights of -1/+1 -> pools -> bias -> scale, offset -> neurons. */
+/* One layer with its state: delay -> gain -> weights of -1/+1 -> pools -> bias -> scale, offset -> neurons. */
 class Layer {
   constructor(model) {
     const [channels, rows, columns] = model.output;
@@ -52,6 +52,7 @@ class Layer {
     this.beta = each(floats("beta"));
     this.theta = model.theta && each(floats("theta"));
     this.delays = this._delays();
+    this.gains = model.gains && toBytes(model.gains);
     this.longest = this.delays ? this.delays.reduce((a, b) => Math.max(a, b), 0) : 0;
     const side = (size) => Math.floor((size + 2 * model.padding - model.kernel) / model.stride) + 1;
     this.map = model.kind === "dense" ? [1, 1] : [side(model.input[1]), side(model.input[2])];
@@ -92,8 +93,9 @@ class Layer {
     return arrived;
   }
 
-  /* The current that an input gives: sums, pools, one division, bias, scale and offset. */
+  /* The current that an input gives: gains, sums, pools, one division, bias, scale and offset. */
   current(x) {
+    if (this.gains) x = this._gained(x);
     this.sums.fill(0);
     if (this.model.kind === "dense") this._addDense(x);
     else this._addConvolution(x);
@@ -110,6 +112,12 @@ class Layer {
       }
     }
     return current;
+  }
+
+  /* Each input times its gain; a convolution has one for each channel. */
+  _gained(x) {
+    const { gains } = this, size = x.length / gains.length;
+    return Float32Array.from(x, (value, j) => fl(value * gains[Math.floor(j / size)]));
   }
 
   /* Only inputs that are not 0 cost anything. They come in ascending order, and so do the terms of each sum. */

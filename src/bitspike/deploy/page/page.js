@@ -13,6 +13,7 @@ function describe(layer) {
   for (const { kind, size } of layer.pools) parts.push(`${kind} pool ${size} × ${size}`);
   if (layer.scale) parts.push("batch norm");
   if (layer.delays) parts.push("delays");
+  if (layer.gains) parts.push("gains");
   if (layer.recurrent) parts.push("recurrent");
   if (layer.adaptation) parts.push("adaptive thresholds");
   if (!layer.theta) parts.push("never fires");

@@ -63,6 +63,7 @@ def _layer(layer: LayerModel) -> dict[str, Any]:
         "scale": _floats(layer.scale),
         "offset": _floats(layer.offset),
         "delays": None if layer.delays is None else _text(layer.delays.astype("<u2").tobytes()),
+        "gains": None if layer.gains is None else _text(layer.gains.tobytes()),
         "recurrent": None if layer.recurrent is None else _bits(layer.recurrent),
         "recurrentScale": _rounded(layer.recurrent_scale),
         "adaptation": None

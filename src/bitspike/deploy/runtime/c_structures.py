@@ -25,6 +25,8 @@ def _layer_fields(factor: type) -> tuple[tuple[str, type], ...]:
         ("pool", CPool * 4),
         *_fields(ctypes.c_void_p, "weight wide bias scale offset delays"),
         *_fields(ctypes.c_uint32, "longest"),
+        *_fields(ctypes.c_void_p, "gains"),
+        *_fields(ctypes.c_uint32, "gain_words largest_gain"),
         *_fields(ctypes.c_void_p, "recurrent"),
         *_fields(factor, "recurrent_scale"),
         *_fields(ctypes.c_void_p, "beta theta"),

@@ -6,6 +6,7 @@ The engine hands them to C, and the C export writes them down as constants. Fiel
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,8 @@ class RuntimeLayer:
     offset: Floats | None
     delays: NDArray[np.uint16] | None
     longest: int
+    gains: Words | None  # [digits, words]
+    largest_gain: int
     recurrent: Words | None
     recurrent_scale: float
     beta: Floats
@@ -97,7 +100,7 @@ def runtime_layers(model: NetworkModel) -> tuple[RuntimeLayer, ...]:
 def planes_for(model: NetworkModel, largest: int) -> int | None:
     """Return the binary digits for counts up to `largest`; None where the runtime has no exact sums for them."""
     first = model.layers[0]
-    taps = first.weight[0].size * first.divisor
+    taps = first.weight[0].size * first.divisor * first.largest_gain
     planes = max(1, int(largest).bit_length())
     return planes if planes <= MOST_PLANES and taps * (2**planes - 1) <= EXACT else None
 
@@ -106,12 +109,13 @@ def _runtime_layer(layer: LayerModel, before: Shape | None) -> RuntimeLayer:
     if len(layer.pools) > MOST_POOLS:
         raise ValueError(f"engine: a layer may have up to {MOST_POOLS} pools, but one has {len(layer.pools)}")
     neurons = channels_last(layer.output)
-    delays, arriving = layer.delays, None
+    delays, gains, arriving = layer.delays, layer.gains, None
     if layer.kind == "dense":
         rows = layer.weight.T
         if before is not None:
             arriving = channels_last(before)
             delays = None if delays is None else delays[arriving]
+            gains = None if gains is None else gains[arriving]
     else:
         rows = layer.weight.transpose(2, 3, 1, 0).reshape(-1, len(layer.weight))
     adaptation = layer.adaptation
@@ -130,6 +134,8 @@ def _runtime_layer(layer: LayerModel, before: Shape | None) -> RuntimeLayer:
         offset=layer.offset,
         delays=delays,
         longest=0 if delays is None else int(delays.max(initial=0)),
+        gains=None if gains is None else _gain_rows(gains, layer),
+        largest_gain=layer.largest_gain,
         recurrent=None if layer.recurrent is None else _recurrent_rows(layer.recurrent, neurons),
         recurrent_scale=layer.recurrent_scale,
         beta=_in_order(layer.beta, neurons),
@@ -139,6 +145,14 @@ def _runtime_layer(layer: LayerModel, before: Shape | None) -> RuntimeLayer:
         rest=1 - rho,
         strength=strength,
     )
+
+
+def _gain_rows(gains: NDArray[np.uint8], layer: LayerModel) -> Words:
+    """Return the binary digits of gains, the lowest first; a convolution's come again until a pixel begins a word."""
+    inputs = math.prod(layer.input)
+    lanes = min(math.lcm(len(gains), 32), inputs)
+    digits = np.arange(layer.largest_gain.bit_length())
+    return pack_rows((np.resize(gains, lanes) >> digits[:, None] & 1).astype(np.bool_))
 
 
 def _recurrent_rows(recurrent: NDArray[np.bool_], neurons: NDArray[np.intp]) -> Words:

@@ -15,8 +15,8 @@ _MOST = float(np.finfo(np.float32).max)
 class Bound(NamedTuple):
     """|current| <= each * (the largest input) + rest, in every step.
 
-    It is an upper bound: every input at its largest, with the sign of its weight. `rest` also holds what a spike takes
-    away.
+    It is an upper bound: every input at its largest, times the largest gain, with the sign of its weight. `rest` also
+    holds what a spike takes away.
     """
 
     each: float
@@ -29,7 +29,7 @@ class Bound(NamedTuple):
 
 def bound_of(layer: LayerModel) -> Bound:
     """Return the bound of a layer's current; nothing is taken to leak."""
-    each, rest = float(layer.weight[0].size * layer.divisor), 0.0
+    each, rest = float(layer.weight[0].size * layer.divisor * layer.largest_gain), 0.0
     if layer.bias is not None:
         rest += float(np.abs(layer.bias).max())
     if layer.scale is not None and layer.offset is not None:

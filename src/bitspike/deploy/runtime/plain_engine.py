@@ -1,8 +1,9 @@
 """The definition of inference, in NumPy: what every engine and every export must give, bit for bit.
 
-A network is a row of layers, and a layer does the same in every step: delay, sum, pools, bias, scale, neurons. Sums are
-float64 in ascending order of (channel, kernel row, kernel column), which is exact where inputs are whole numbers; the
-current and the membrane are float32, and every operation on them is rounded by itself.
+A network is a row of layers, and a layer does the same in every step: delay, gain, sum, pools, bias, scale, neurons.
+An input times its gain is float32. Sums are float64 in ascending order of (channel, kernel row, kernel column), which
+is exact where inputs are whole numbers; the current and the membrane are float32, and every operation on them is
+rounded by itself.
 """
 
 from __future__ import annotations
@@ -165,6 +166,8 @@ def membrane_scores(model: NetworkModel, total: Doubles, steps: int) -> Floats:
 
 def current(layer: LayerModel, x: Floats) -> Floats:
     """Return the current of all neurons, float32 `[B, *output]`, from one step's delayed input `[B, *input]`."""
+    if layer.gains is not None:
+        x = x * layer.gains.astype(np.float32)[:, None, None]
     total = _dense_sum(layer, x) if layer.kind == "dense" else _conv_sum(layer, x)
     for pool in layer.pools:
         total = _pooled(pool, total)

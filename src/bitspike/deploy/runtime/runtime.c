@@ -1,7 +1,8 @@
-/* The runtime of runtime.h: its steps. Inputs, delays, sums, neurons and memory are in the parts it includes. */
+/* The runtime of runtime.h: its steps. Inputs, delays, gains, sums, neurons and memory are in the parts it includes. */
 #include "runtime.h"
 
 #include "runtime_delays.h"
+#include "runtime_gains.h"
 #include "runtime_inputs.h"
 #include "runtime_sums.h"
 #ifndef BS_ONLY_COUNTS
@@ -148,10 +149,10 @@ static void run_first(const bs_model *model, const Kernels *k, const Parts *p, c
     Planes in = pending_of(model, s);
     if (layer->delays && !delays_reals(model)) {
         in = delayed(k, layer, p, in, model->planes);
-        run_layer(k, layer, in, p, s);
+        run_layer(k, layer, gained(layer, in, s), p, s);
         forget_slot(layer, p, in);
     } else {
-        run_layer(k, layer, in, p, s);
+        run_layer(k, layer, gained(layer, in, s), p, s);
     }
     forget_pending(model, s);
 }
@@ -201,7 +202,7 @@ static int step(const bs_model *model, void *state, const float *frame, const ui
         p = parts_of(model, layer, &walk);
         if (layer->delays)
             in = delayed(k, layer, &p, in, 1);
-        run_layer(k, layer, in, &p, &s);
+        run_layer(k, layer, gained(layer, in, &s), &p, &s);
         if (layer->delays)
             forget_slot(layer, &p, in);
     }

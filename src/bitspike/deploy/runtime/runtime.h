@@ -49,7 +49,7 @@ typedef struct {
     uint32_t size, stride;
 } bs_pool;
 
-/* One layer: delay -> product with weights of -1/+1 -> pools -> bias -> scale, offset -> neurons.
+/* One layer: delay -> gain -> product with weights of -1/+1 -> pools -> bias -> scale, offset -> neurons.
  *
  * Neurons lie channels-last: neuron ((row * columns) + column) * channels + channel; so do the spikes that a layer
  * gives to the next one, and all arrays with one number for each neuron. The network's own input is channels-first, as
@@ -58,6 +58,10 @@ typedef struct {
  * Bits lie in words of 32, the lowest first; 1 is a weight of +1, 0 one of -1. `weight` has one row of `channels` bits
  * for each thing that a neuron listens to, each row filled up to whole words: of a dense layer for each input, of a
  * convolution for each (kernel row, kernel column, input channel).
+ *
+ * `gains` has one row of `gain_words` words for each binary digit of `largest_gain`, the lowest first: bit i of it is
+ * this digit of the gain of input i. A row of a convolution's gains, which are the same for all pixels, may end where
+ * the pixels' bits come again in the same places of a word: then it begins anew there.
  */
 typedef struct {
     uint32_t kind;                                /* enum bs_kind */
@@ -73,6 +77,8 @@ typedef struct {
     const bs_number *offset;
     const uint16_t *delays;                       /* in steps: [inputs], or of a convolution [in_channels]; or NULL */
     uint32_t longest;                             /* of these delays */
+    const uint32_t *gains;                        /* whole numbers that inputs are multiplied by, in binary; or NULL */
+    uint32_t gain_words, largest_gain;            /* 1 to 255 */
     const uint32_t *recurrent;                    /* [neurons] rows of `neurons` bits: the targets of each; or NULL */
     bs_factor recurrent_scale;
     const bs_factor *beta;                        /* [betas] */

@@ -106,14 +106,6 @@ static inline void set_count(Target to, uint32_t i, uint32_t count)
         *word |= (count & 1) << i % 32;
 }
 
-static inline int digits_of(uint32_t number)
-{
-    int digits = 0;
-    for (; number; number >>= 1)
-        digits++;
-    return digits;
-}
-
 /* A value as a count, or -1. */
 static inline int32_t count_of(float value, uint32_t planes)
 {

@@ -1,5 +1,5 @@
-/* A part of runtime.c: the current of a first layer whose inputs are real numbers. Sums are float64, in ascending order
- * of (channel, kernel row, kernel column), and pools add or compare these. */
+/* A part of runtime.c: the current of a first layer whose inputs are real numbers. These times their gains are float32.
+ * Sums are float64, in ascending order of (channel, kernel row, kernel column), and pools add or compare these. */
 #ifndef BITSPIKE_RUNTIME_REALS_H
 #define BITSPIKE_RUNTIME_REALS_H
 
@@ -52,13 +52,24 @@ static void add_value(Adder *a, uint32_t row, float value)
     a->values[a->n++] = value;
 }
 
-static void dense_reals(Adder *a, const Image *image)
+/* What an input is multiplied by: one of a dense layer, or a channel of a convolution. */
+static float gain_of(const bs_layer *layer, uint32_t input)
+{
+    uint32_t gain = 0;
+    if (!layer->gains)
+        return 1.0f;
+    for (uint32_t d = 0; layer->largest_gain >> d; d++)
+        gain |= (layer->gains[(size_t)d * layer->gain_words + input / 32] >> input % 32 & 1) << d;
+    return (float)gain;
+}
+
+static void dense_reals(Adder *a, const bs_layer *layer, const Image *image)
 {
     uint32_t row = 0;
     for (uint32_t channel = 0; channel < image->channels; channel++)
         for (uint32_t y = 0; y < image->rows; y++)
-            for (uint32_t x = 0; x < image->columns; x++)
-                add_value(a, row++, pixel_of(image, channel, y, x));
+            for (uint32_t x = 0; x < image->columns; x++, row++)
+                add_value(a, row, pixel_of(image, channel, y, x) * gain_of(layer, row));
 }
 
 /* The same for a kernel that lies on the image as a whole, whose rows are the same everywhere: only values are read. */
@@ -76,12 +87,14 @@ static int whole_kernel(Adder *a, const bs_layer *layer, const Image *image, int
     for (uint32_t i = 0; !a->whole && i < side * side * channels; i++)
         a->list[i] = i % (side * side) * channels + i / (side * side);
     a->whole = 1;
-    for (uint32_t channel = 0; channel < channels; channel++)
+    for (uint32_t channel = 0; channel < channels; channel++) {
+        const float gain = gain_of(layer, channel);
         for (uint32_t ky = 0; ky < side; ky++) {
             const float *from = image->values + ((size_t)channel * image->rows + (size_t)top + ky) * image->columns + left;
             for (uint32_t kx = 0; kx < side; kx++)
-                *to++ = from[kx];
+                *to++ = from[kx] * gain;
         }
+    }
     a->n = side * side * channels;
     return 1;
 }
@@ -93,11 +106,13 @@ static void conv_reals(Adder *a, const bs_layer *layer, const Image *image, int6
     const Span columns = inside(left, layer->kernel, layer->in_columns);
     if (whole_kernel(a, layer, image, top, left))
         return;
-    for (uint32_t channel = 0; channel < layer->in_channels; channel++)
+    for (uint32_t channel = 0; channel < layer->in_channels; channel++) {
+        const float gain = gain_of(layer, channel);
         for (uint32_t ky = rows.from; ky < rows.from + rows.many; ky++)
             for (uint32_t kx = columns.from; kx < columns.from + columns.many; kx++)
                 add_value(a, (ky * layer->kernel + kx) * layer->in_channels + channel,
-                          pixel_of(image, channel, top + ky, left + kx));
+                          pixel_of(image, channel, top + ky, left + kx) * gain);
+    }
 }
 
 static void clear_sums(Sum *sums)
@@ -208,7 +223,7 @@ static void real_sums(Adder *a, const bs_layer *layer, const Image *image, const
     if (!pool) {
         a->sums = out;
         if (layer->kind == BS_DENSE)
-            dense_reals(a, image);
+            dense_reals(a, layer, image);
         else
             conv_reals(a, layer, image, start_of(layer, y), start_of(layer, x));
         add_list(a);

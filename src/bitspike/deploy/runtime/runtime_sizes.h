@@ -6,9 +6,19 @@
 
 #define MOST (1u << 24) /* whole numbers up to here are exact in float32 */
 
+enum { GAIN_DIGITS = 8 /* of a gain, in binary, at most */ };
+
 static uint32_t words_of(uint32_t bits)
 {
     return (bits + 31) / 32;
+}
+
+static inline int digits_of(uint32_t number)
+{
+    int digits = 0;
+    for (; number; number >>= 1)
+        digits++;
+    return digits;
 }
 
 static uint32_t neurons_of(const bs_layer *layer)
@@ -77,10 +87,21 @@ static int sizes_fit(const bs_layer *layer)
 /* Whether all sums stay whole numbers that float32 holds, if inputs are at most `largest`. */
 static int sums_fit(const bs_layer *layer, uint32_t largest)
 {
-    uint64_t taps = layer->in_channels;
+    uint64_t taps = layer->in_channels, most = (uint64_t)largest * (layer->gains ? layer->largest_gain : 1);
     if (layer->kind == BS_CONV)
         taps *= (uint64_t)layer->kernel * layer->kernel;
-    return taps <= MOST && taps * divisor_of(layer) <= MOST && taps * divisor_of(layer) * largest <= MOST;
+    return taps <= MOST && taps * divisor_of(layer) <= MOST && taps * divisor_of(layer) * most <= MOST;
+}
+
+/* Whether a row of gains has a bit for each input, or begins anew with a pixel. */
+static int gains_fit(const bs_layer *layer)
+{
+    const uint32_t words = layer->gain_words;
+    if (!layer->gains)
+        return 1;
+    if (!layer->largest_gain || layer->largest_gain >> GAIN_DIGITS || !words || words > words_of(inputs_of(layer)))
+        return 0;
+    return words == words_of(inputs_of(layer)) || (layer->kind == BS_CONV && 32 * words % layer->in_channels == 0);
 }
 
 /* What arrives at a layer: of the network's input or the layer before. */
@@ -103,7 +124,7 @@ static int layer_fits(const bs_layer *layer, Extent in, uint32_t largest)
         return 0;
     if (!sizes_fit(layer) || !sums_fit(layer, largest) || !layer->weight || !layer->beta || layer->longest > 65535)
         return 0;
-    if (layer->recurrent && neurons_of(layer) > 65536)
+    if ((layer->recurrent && neurons_of(layer) > 65536) || !gains_fit(layer))
         return 0;
     if ((layer->betas != 1 && layer->betas != neurons_of(layer)) || (layer->scale && !layer->offset))
         return 0;

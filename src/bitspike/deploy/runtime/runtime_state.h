@@ -42,6 +42,7 @@ typedef struct {
     bs_number *current;  /* [neurons] */
     bs_number *feedback; /* [neurons], of a recurrent layer */
     int32_t *window;     /* [pools + 1, channels], of a convolution */
+    uint32_t *gained;    /* [planes, words of the inputs]: what arrives, times its gains */
     uint32_t *extra;     /* of a convolution with wide weights: see runtime_wide.h */
 } Shared;
 
@@ -91,10 +92,24 @@ static size_t extra_of(const bs_layer *layer)
            layer->in_columns;
 }
 
+/* The planes that hold gain * input, for inputs of so many planes. */
+static uint32_t gained_planes(const bs_layer *layer, uint32_t planes)
+{
+    const uint32_t digits = (uint32_t)digits_of(layer->largest_gain);
+    return planes == 1 ? digits : planes + digits;
+}
+
+/* The words that hold what arrives at a layer, times its gains. */
+static size_t gained_words(const bs_model *model, const bs_layer *layer)
+{
+    const uint32_t planes = layer == model->layer ? model->planes : 1;
+    return layer->gains ? (size_t)gained_planes(layer, planes) * words_of(inputs_of(layer)) : 0;
+}
+
 static Shared shared_of(const bs_model *model, Walk *walk)
 {
     const bs_layer *first = &model->layer[0], *last = &model->layer[model->layers - 1];
-    size_t sums = 0, neurons = 0, feedback = 0, window = 0, extra = 0;
+    size_t sums = 0, neurons = 0, feedback = 0, window = 0, gains = 0, extra = 0;
     Shared s;
     for (const bs_layer *layer = first; layer <= last; layer++) {
         const size_t n = neurons_of(layer), w = (size_t)(layer->pools + 1) * padded(layer->channels);
@@ -103,6 +118,7 @@ static Shared shared_of(const bs_model *model, Walk *walk)
         neurons = n > neurons ? n : neurons;
         feedback = layer->recurrent && n > feedback ? n : feedback;
         window = layer->kind == BS_CONV && w > window ? w : window;
+        gains = gained_words(model, layer) > gains ? gained_words(model, layer) : gains;
         extra = layer->kind == BS_CONV && layer->wide && extra_of(layer) > extra ? extra_of(layer) : extra;
     }
     s.head = take(walk, sizeof *s.head);
@@ -114,6 +130,7 @@ static Shared shared_of(const bs_model *model, Walk *walk)
     s.current = take(walk, neurons * sizeof *s.current);
     s.feedback = take(walk, feedback * sizeof *s.feedback);
     s.window = take(walk, window * sizeof *s.window);
+    s.gained = take(walk, gains * sizeof *s.gained);
     s.extra = take(walk, extra * sizeof *s.extra);
     return s;
 }

@@ -48,6 +48,13 @@ def _shared(layers: Sequence[RuntimeLayer], planes: int, image: bool, build: Bui
     yield 4 * max(neurons)
     yield 4 * max(recurrent, default=0)
     yield 4 * max(windows, default=0)
+    yield 4 * max(_gained(layer, planes if i == 0 else 1) for i, layer in enumerate(layers))
+
+
+def _gained(layer: RuntimeLayer, planes: int) -> int:
+    """Return the words of what arrives times its gains, for inputs of so many planes."""
+    digits = layer.largest_gain.bit_length()
+    return 0 if layer.gains is None else (digits if planes == 1 else planes + digits) * _words(math.prod(layer.input))
 
 
 def _own(layer: RuntimeLayer, form: int | None, planes: int) -> Iterator[int]:
