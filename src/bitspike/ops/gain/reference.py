@@ -9,6 +9,12 @@ def gain(x: Tensor, gains: Tensor, *, dim: int = -1) -> Tensor:
     """out_j = round(g_j) * x_j for each index j of dimension `dim`; half goes to the even whole number.
 
     `gains [N]` get the gradient of g_j * x_j: rounding passes it on as it is.
+
+    Examples:
+        >>> import torch
+        >>> from bitspike.ops import gain
+        >>> gain(torch.ones(2, 3), torch.tensor([0.4, 3.6, 15.0])).tolist()
+        [[0.0, 4.0, 15.0], [0.0, 4.0, 15.0]]
     """
     # The bracket is exact, and so is the sum: a whole number within 1/2 of g is at most twice as far from 0.
     whole = gains + (gains.round() - gains).detach()
