@@ -70,22 +70,31 @@ def _static_operations(layer: LayerModel, glances: int) -> float:
     return sides[0] * sides[1] * layer.weight.size / 8 * 2
 
 
+def _rows_read(layer: LayerModel, events: np.ndarray) -> float:
+    """Return the rows of weights that events `[..., *layer.input]` read: one for each binary 1 in a sender's gain."""
+    if layer.gains is None:
+        return float(events.sum())
+    ones = np.array([int(gain).bit_count() for gain in layer.gains]).reshape(-1, 1, 1)
+    return float((events.reshape(-1, *layer.input).sum(0) * ones).sum())
+
+
 def floor_of(model: NetworkModel, out: EngineOutput, x: np.ndarray, ghz: float) -> dict[str, float]:
     """Return the engine's vector operations for one sample, and their time."""
     steps, batch = out.spikes.shape[:2]
     static = x.ndim == len(model.input_shape) + 1
     operations = 0.0
-    events = float(x.sum()) / batch
+    before = x
     for i, (layer, step) in enumerate(zip(model.layers, out.layers, strict=True)):
         reach = layer.kernel**2 * layer.weight.shape[0] / layer.stride**2  # weights that an event meets
         lanes = layer.neurons * (layer.divisor if layer.kind == "conv" else 1)
         if static and i == 0:
             operations += _static_operations(layer, model.glances)
         else:
+            events = _rows_read(layer, before) / batch
             digits = np.log2(max(2.0, events / steps)) + 1
             operations += events * reach / 512 * 3 + steps * lanes / 64 * digits
         operations += steps * layer.neurons / 16 * 10
-        events = float(step.spikes.sum()) / batch
+        before = step.spikes
     return {"operations": operations, "milliseconds": operations / 2 / (ghz * 1e6)}
 
 

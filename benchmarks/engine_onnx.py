@@ -1,7 +1,7 @@
 """A network as an ONNX graph for ONNX Runtime: a peer of benchmarks/engine.py.
 
 Layer after layer, which is the strongest form in PyTorch at batch 1: one product or convolution over all steps, and an
-ONNX `Scan` over time for the neurons. Weights are floats of -1 and +1. A static first layer is computed once; delays
+ONNX `Scan` over time for the neurons. Weights are floats of -1 and +1, times gains. A static first layer is computed once; delays
 are a `GatherND` of the whole sequence. Recurrent and adaptive neurons are not built.
 """
 
@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bitspike.deploy.model import LayerModel, NetworkModel
 from bitspike.image_steps import PLACES
+from engine_peers import real_weights
 
 OPSET, FORMAT = 17, 8  # versions of the operators and of the file, which every ONNX Runtime of the last years reads
 
@@ -58,7 +59,7 @@ def _at_places(graph: Graph, x: str, model: NetworkModel) -> str:
 
 def _current(graph: Graph, layer: LayerModel, x: str) -> str:
     """Return the current of many samples at once, as TorchLayer.current of engine_peers.py."""
-    weight = np.where(layer.weight, 1, -1).astype(np.float32)
+    weight = real_weights(layer)
     if layer.kind == "dense":
         flat = graph.add("Flatten", x, axis=1)
         c = graph.add("MatMul", flat, graph.constant(weight.T))

@@ -1,7 +1,7 @@
 """The peers of benchmarks/engine.py: the same network in PyTorch, in snnTorch and in our own modules, all float32.
 
-Each is a function of a batch that gives the scores. All of them hold the weights as floats of -1 and +1 from the start,
-and are called under `torch.inference_mode`.
+Each is a function of a batch that gives the scores. All of them hold the weights as floats of -1 and +1, times the
+senders' gains, from the start, and are called under `torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bitspike.deploy.model import LayerModel, NetworkModel
@@ -21,12 +22,20 @@ from bitspike.nn.glances import at_places, counted
 Peer = Callable[[Tensor], Tensor]
 
 
+def real_weights(layer: LayerModel) -> NDArray[np.float32]:
+    """Return the weights as floats of -1 and +1, times the gain of the input or channel that each belongs to."""
+    signs = np.where(layer.weight, 1, -1).astype(np.float32)
+    if layer.gains is None:
+        return signs
+    return signs * layer.gains.astype(np.float32).reshape(1, -1, *[1] * (signs.ndim - 2))
+
+
 class TorchLayer:
     """One layer's tensors, and its current on many samples at once."""
 
     def __init__(self, layer: LayerModel) -> None:
         self.layer = layer
-        self.weight = torch.from_numpy(np.where(layer.weight, 1, -1).astype(np.float32))
+        self.weight = torch.from_numpy(real_weights(layer))
         shape = (-1, 1, 1) if layer.kind == "conv" else (-1,)
         neurons = layer.output if layer.kind == "conv" else layer.output[:1]
         self.bias, self.scale, self.offset = (

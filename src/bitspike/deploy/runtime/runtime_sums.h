@@ -98,7 +98,7 @@ static int32_t dense_counts(const Kernels *kernels, const uint32_t *rows, uint32
 static int list_all(Counter *c, Planes in, uint32_t inputs)
 {
     enum { FEW = 255 };
-    if (in.planes > 3) /* one of the others would be listed too often */
+    if (in.planes > 5) /* one of the others would be listed too often */
         return 0;
     for (uint32_t p = 0; p < in.planes; p++) {
         const uint32_t *bits = in.bits + (size_t)p * in.words, start = c->n;
@@ -107,8 +107,9 @@ static int list_all(Counter *c, Planes in, uint32_t inputs)
             many += ones_of(bits[w]);
         if (start + (many << p) > FEW)
             return 0;
-        for (uint32_t again = 0; again < 1u << p; again++)
-            gather(c, bits, 0, inputs, 0);
+        gather(c, bits, 0, inputs, 0);
+        for (uint32_t again = 1; again < 1u << p; again++, c->n += many)
+            memcpy(c->list + c->n, c->list + start, many * sizeof *c->list);
     }
     return 1;
 }
