@@ -1,8 +1,8 @@
 """A network as an ONNX graph for ONNX Runtime: a peer of benchmarks/engine.py.
 
 Layer after layer, which is the strongest form in PyTorch at batch 1: one product or convolution over all steps, and an
-ONNX `Scan` over time for the neurons. Weights are floats of -1 and +1, times gains. A static first layer is computed once; delays
-are a `GatherND` of the whole sequence. Recurrent and adaptive neurons are not built.
+ONNX `Scan` over time for the neurons. Weights are floats of -1 and +1, times gains. A static first layer is computed
+once; delays are a `GatherND` of the whole sequence. Recurrent and adaptive neurons are not built.
 """
 
 from __future__ import annotations
