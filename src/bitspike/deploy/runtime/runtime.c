@@ -115,11 +115,12 @@ static void run_layer(const Kernels *k, const bs_layer *layer, Planes in, const 
     f.scale = layer->scale;
     f.offset = layer->offset;
     if (k->fire_rows && !(layer->wide && k->count_shared)) {
+        enum { FEW = 255 };
         Counter c;
+        Rows rows;
         begin(&c, k, layer->weight, layer->channels, s->sums);
-        if (list_all(&c, in, inputs_of(layer))) {
-            const Rows rows = {layer->weight, c.words, c.list, c.n};
-            f.less = (int32_t)c.n;
+        if (list_all(&c, in, inputs_of(layer), FEW, &rows)) {
+            f.less = (int32_t)rows.total;
             k->fire_rows(&rows, &f);
             return;
         }

@@ -107,6 +107,11 @@ static void any_rows_avx512(const uint32_t *rows, uint32_t words, const uint32_t
     (words <= 2 ? add_rows_narrow_avx512 : add_rows_avx512)(rows, words, list, n, times, fresh, counts);
 }
 
+static void any_planes_avx512(const Rows *rows, int32_t *counts)
+{
+    (rows->words <= 2 ? add_planes_narrow_avx512 : add_planes_avx512)(rows, counts);
+}
+
 AVX512 static int plane_floats_avx512(const float *frame, uint32_t n, Target to)
 {
     const __m512i most = _mm512_set1_epi32((int)((1u << to.planes) - 1));

@@ -120,11 +120,11 @@ AVX512 static INLINE void fire_all(const Firing *f, const int known)
 AVX512 static INLINE void count_and_fire(const Rows *r, const Firing *f, const int known)
 {
     const Common c = common_of(f);
-    const uint32_t used = (uint32_t)digits_of(r->n);
+    const uint32_t used = (uint32_t)digits_of(r->total);
     for (uint32_t w = 0; w < r->words; w += 16) {
         const uint32_t left = r->words - w < 16 ? r->words - w : 16;
         __m512i digits[DIGITS];
-        count_avx512(r->rows + w, r->words, left, r->list, r->n, used, digits);
+        count_planes_avx512(r, w, left, used, digits);
         for (uint32_t g = 0; 2 * g < left; g++) {
             const __m512i bytes = bytes_avx512((const char *)digits + 8 * g, used);
             const __m512i count[4] = {_mm512_cvtepu8_epi32(_mm512_castsi512_si128(bytes)),

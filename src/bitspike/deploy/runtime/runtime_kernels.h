@@ -27,12 +27,15 @@ typedef struct {
     bs_factor rho, rest, strength;
 } Firing;
 
-/* Rows of bits: `list` names n of them. */
+enum { MOST_PLANES = BS_PLANES + GAIN_DIGITS };
+
+/* Rows of bits that are worth 1, 2, 4 and so on: `list` names many[p] of 2^p, those of the highest p first. */
 typedef struct {
     const uint32_t *rows;
     uint32_t words; /* of a row */
     const uint32_t *list;
-    uint32_t n;
+    uint32_t planes, many[MOST_PLANES];
+    uint32_t total; /* what all are worth together */
 } Rows;
 
 /* Counts as planes of bits: each plane has `words` words, which are 0 before. */
@@ -51,6 +54,8 @@ typedef struct {
                              int fresh, int32_t *counts);
     void (*add_rows)(const uint32_t *rows, uint32_t words, const uint32_t *list, uint32_t n, int32_t times, int fresh,
                      int32_t *counts);
+    /* counts[i] = what the rows with bit i are worth: LIST of them, and WORTH, at most. */
+    void (*add_planes)(const Rows *rows, int32_t *counts);
     /* The places of all set bits in bits[from .. from + many), the first of them being `base`; returns how many. */
     uint32_t (*list_bits)(const uint32_t *bits, uint32_t from, uint32_t many, uint32_t base, uint32_t *list);
     void (*count_pixels)(const uint32_t *bits, uint32_t pixels, uint32_t channels, int32_t times, int fresh,
@@ -65,7 +70,7 @@ typedef struct {
     void (*to_current)(const bs_layer *layer, const int32_t *sums, int32_t times, int32_t less, uint32_t divisor,
                        bs_number *current);
     void (*fire)(const Firing *f);
-    /* The same for a dense layer whose counts are those of at most 255 rows. May be NULL. */
+    /* The same for a dense layer whose counts are those of rows that are worth at most 255. May be NULL. */
     void (*fire_rows)(const Rows *rows, const Firing *f);
 } Kernels;
 

@@ -59,42 +59,67 @@ static inline void carry_on(uint32_t *digits, uint32_t k, uint32_t used, uint32_
     }
 }
 
-/* counts[i] += times * (how many of the n rows have bit i), or = if `fresh`; n < 2^DIGITS.
+/* Add to the counters how many of the n rows have each bit; they end with at most `used` digits.
  *
  * The counters of 32 lanes lie side by side in binary: digits[k] holds digit k of each. Full adders add up eight rows at
  * a time, and only what they carry goes on to the higher digits. */
-static void add_rows_portable(const uint32_t *rows, uint32_t words, const uint32_t *list, uint32_t n, int32_t times,
-                              int fresh, int32_t *counts)
+static void count_portable(const uint32_t *rows, uint32_t words, const uint32_t *list, uint32_t n, uint32_t used,
+                           uint32_t *digits)
 {
-    const uint32_t used = (uint32_t)digits_of(n);
-    for (uint32_t w = 0; w < words; w++) {
-        uint32_t digits[DIGITS] = {0}, ones = 0, twos = 0, fours = 0, i = 0;
-#define ROW(j) rows[(size_t)list[i + (j)] * words + w]
+    uint32_t ones = digits[0], twos = digits[1], fours = digits[2], i = 0;
+#define ROW(j) rows[(size_t)list[i + (j)] * words]
 #define ADD(sum, x, y, carry) \
     do { \
         const uint32_t one = (x), other = (y), old = sum; \
         sum = old ^ one ^ other; \
         carry = (old & one) | (other & (old ^ one)); \
     } while (0)
-        for (; i + 8 <= n; i += 8) {
-            uint32_t a, b, c;
-            ADD(ones, ROW(0), ROW(1), a);
-            ADD(ones, ROW(2), ROW(3), b);
-            ADD(twos, a, b, c);
-            ADD(ones, ROW(4), ROW(5), a);
-            ADD(ones, ROW(6), ROW(7), b);
-            ADD(twos, a, b, a);
-            ADD(fours, c, a, a);
-            carry_on(digits, 3, used, a);
-        }
-        digits[0] = ones;
-        digits[1] = twos;
-        digits[2] = fours;
-        for (; i < n; i++)
-            carry_on(digits, 0, used, ROW(0));
+    for (; i + 8 <= n; i += 8) {
+        uint32_t a, b, c;
+        ADD(ones, ROW(0), ROW(1), a);
+        ADD(ones, ROW(2), ROW(3), b);
+        ADD(twos, a, b, c);
+        ADD(ones, ROW(4), ROW(5), a);
+        ADD(ones, ROW(6), ROW(7), b);
+        ADD(twos, a, b, a);
+        ADD(fours, c, a, a);
+        carry_on(digits, 3, used, a);
+    }
+    digits[0] = ones;
+    digits[1] = twos;
+    digits[2] = fours;
+    for (; i < n; i++)
+        carry_on(digits, 0, used, ROW(0));
 #undef ADD
 #undef ROW
+}
+
+/* counts[i] += times * (how many of the n rows have bit i), or = if `fresh`; n < 2^DIGITS. */
+static void add_rows_portable(const uint32_t *rows, uint32_t words, const uint32_t *list, uint32_t n, int32_t times,
+                              int fresh, int32_t *counts)
+{
+    const uint32_t used = (uint32_t)digits_of(n);
+    for (uint32_t w = 0; w < words; w++) {
+        uint32_t digits[DIGITS] = {0};
+        count_portable(rows + w, words, list, n, used, digits);
         expand_portable(digits, used, times, fresh, counts + 32 * (size_t)w);
+    }
+}
+
+/* From the highest plane down: twice what there is, and one for each row. */
+static void add_planes_portable(const Rows *r, int32_t *counts)
+{
+    const uint32_t used = (uint32_t)digits_of(r->total);
+    for (uint32_t w = 0; w < r->words; w++) {
+        uint32_t digits[WORTH_DIGITS] = {0};
+        const uint32_t *list = r->list;
+        for (uint32_t p = r->planes; p-- > 0; list += r->many[p]) {
+            for (uint32_t k = WORTH_DIGITS - 1; k > 0; k--)
+                digits[k] = digits[k - 1];
+            digits[0] = 0;
+            count_portable(r->rows + w, r->words, list, r->many[p], used, digits);
+        }
+        expand_portable(digits, used, 1, 1, counts + 32 * (size_t)w);
     }
 }
 
@@ -173,6 +198,7 @@ static const Kernels portable = {
     .plane_floats = plane_floats_portable,
     .plane_bytes = plane_bytes_portable,
     .add_rows = add_rows_portable,
+    .add_planes = add_planes_portable,
     .list_bits = list_bits_portable,
 #ifndef BS_ONLY_COUNTS
     .add_reals = add_reals_portable,

@@ -42,15 +42,17 @@
 #define UP_FROM_4 UP(4, UP(5, UP(6, UP(7, UP(8, UP(9, ))))))
 #define UP_FROM_2 UP(2, UP(3, UP_FROM_4))
 
-/* digits[k] = digit k of how many of the n rows have each bit; used = the digits of n; DIGITS at most.
+/* Add to the counters how many of the n rows have each bit: digits[k] holds digit k of all, and they end with at most
+ * `used` digits. With `fresh` they begin at 0.
  *
  * The counters of all lanes lie side by side in binary. Full adders add up sixteen rows at a time, and only what they
  * carry goes on to the higher digits. All digits have names of their own, so that they stay in registers. */
 TARGET static inline void NAME(count)(const uint32_t *rows, uint32_t words, uint32_t left, const uint32_t *list,
-                                      uint32_t n, uint32_t used, Vector *digits)
+                                      uint32_t n, uint32_t used, const int fresh, Vector *digits)
 {
-    Vector d0 = ZERO, d1 = ZERO, d2 = ZERO, d3 = ZERO, d4 = ZERO, d5 = ZERO, d6 = ZERO, d7 = ZERO, d8 = ZERO, d9 = ZERO;
-    Vector carry;
+#define FIRST(k) fresh ? ZERO : digits[k]
+    Vector d0 = FIRST(0), d1 = FIRST(1), d2 = FIRST(2), d3 = FIRST(3), d4 = FIRST(4), d5 = FIRST(5), d6 = FIRST(6);
+    Vector d7 = FIRST(7), d8 = FIRST(8), d9 = FIRST(9), carry;
     uint32_t i = 0;
     for (; i + 16 <= n; i += 16) {
         Vector other;
@@ -90,12 +92,38 @@ TARGET static void NAME(add_rows)(const uint32_t *rows, uint32_t words, const ui
     for (uint32_t w = 0; w < words; w += WORDS) {
         const uint32_t left = words - w < WORDS ? words - w : WORDS;
         Vector digits[DIGITS];
-        NAME(count)(rows + w, words, left, list, n, used, digits);
+        NAME(count)(rows + w, words, left, list, n, used, 1, digits);
         NAME(expand)(digits, used, left, times, fresh, counts + 32 * (size_t)w);
     }
 }
 
+/* The counters of what the rows are worth, of words w to w + left. From the highest plane down: twice what there is, and
+ * one for each row. */
+TARGET static inline void NAME(count_planes)(const Rows *r, uint32_t w, uint32_t left, uint32_t used, Vector *digits)
+{
+    const uint32_t *list = r->list + (r->planes ? r->many[r->planes - 1] : 0);
+    NAME(count)(r->rows + w, r->words, left, r->list, (uint32_t)(list - r->list), used, 1, digits);
+    for (uint32_t p = r->planes; p-- > 1; list += r->many[p - 1]) {
+        for (uint32_t k = DIGITS - 1; k > 0; k--)
+            digits[k] = digits[k - 1];
+        digits[0] = ZERO;
+        NAME(count)(r->rows + w, r->words, left, list, r->many[p - 1], used, 0, digits);
+    }
+}
+
+TARGET static void NAME(add_planes)(const Rows *r, int32_t *counts)
+{
+    const uint32_t used = (uint32_t)digits_of(r->total);
+    for (uint32_t w = 0; w < r->words; w += WORDS) {
+        const uint32_t left = r->words - w < WORDS ? r->words - w : WORDS;
+        Vector digits[DIGITS];
+        NAME(count_planes)(r, w, left, used, digits);
+        NAME(expand)(digits, used, left, 1, 1, counts + 32 * (size_t)w);
+    }
+}
+
 #undef ROW
+#undef FIRST
 #undef ADD
 #undef ADD_FOUR
 #undef ADD_EIGHT

@@ -7,21 +7,23 @@
 #include "runtime_sizes.h"
 
 /* Lanes that vector code may write behind the last one; bytes that parts of the state are aligned to; binary digits of a
- * counter: with more of them a longer list of rows is counted at once, and the list lies on the stack. */
+ * counter: with more of them a longer list of rows is counted at once, and the list lies on the stack; the same of a
+ * counter of rows that are worth more than 1. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(BS_PORTABLE) && !defined(BS_SMALL) && \
     !defined(BS_ONLY_COUNTS) && !defined(BS_FIXED)
 #define BS_VECTORS 1
-enum { LANES = 512, PART = 64, DIGITS = 10 };
+enum { LANES = 512, PART = 64, DIGITS = 10, WORTH_DIGITS = 10 };
 #else
 #define BS_VECTORS 0
-enum { LANES = 32, PART = 8, DIGITS = 8 };
+enum { LANES = 32, PART = 8, DIGITS = 8, WORTH_DIGITS = 12 };
 #endif
 
 #if defined(BS_ONLY_COUNTS) && !defined(BS_SMALL)
 #define BS_SMALL
 #endif
 
-enum { LIST = (1 << DIGITS) - 1 /* rows that counters of so many binary digits can count */ };
+enum { LIST = (1 << DIGITS) - 1 /* rows that counters of so many binary digits can count */,
+       WORTH = (1 << WORTH_DIGITS) - 1 /* what rows may be worth */ };
 #define WIDEST_SUMS (1u << 22) /* sums of a convolution with wide weights, at most: each row of them is padded */
 #define WIDEST (1u << 20) /* bytes of wide weights, at most: more of them leave the second cache */
 

@@ -79,12 +79,38 @@ typedef struct {
     uint32_t planes, words;
 } Planes;
 
+/* List the rows of all events in the counter's list. Whether there is room, and they are worth `most` at most. */
+static int list_all(Counter *c, Planes in, uint32_t inputs, uint32_t most, Rows *all)
+{
+    const Rows rows = {c->rows, c->words, c->list, in.planes, {0}, 0};
+    uint32_t n = 0;
+    *all = rows;
+    for (uint32_t p = 0; p < in.planes; p++) {
+        for (uint32_t w = 0; w < in.words; w++)
+            all->many[p] += ones_of(in.bits[(size_t)p * in.words + w]);
+        if (all->many[p] > (most - all->total) >> p)
+            return 0;
+        all->total += all->many[p] << p;
+        n += all->many[p];
+    }
+    if (n > LIST)
+        return 0;
+    for (uint32_t p = in.planes; p-- > 0;)
+        c->n += c->kernels->list_bits(in.bits + (size_t)p * in.words, 0, inputs, 0, c->list + c->n);
+    return 1;
+}
+
 /* counts -> sums of a dense layer (in place of a convolution's position); returns the number to subtract. */
 static int32_t dense_counts(const Kernels *kernels, const uint32_t *rows, uint32_t inputs, uint32_t lanes, Planes in,
                             int32_t *counts)
 {
     Counter c;
+    Rows all;
     begin(&c, kernels, rows, lanes, counts);
+    if (list_all(&c, in, inputs, WORTH, &all)) {
+        kernels->add_planes(&all, counts);
+        return (int32_t)all.total;
+    }
     for (uint32_t p = 0; p < in.planes; p++) {
         c.times = (int32_t)1 << p;
         gather(&c, in.bits + (size_t)p * in.words, 0, inputs, 0);
@@ -92,26 +118,6 @@ static int32_t dense_counts(const Kernels *kernels, const uint32_t *rows, uint32
     }
     finish(&c);
     return c.total;
-}
-
-/* List the rows of all events, twice where two are counted. Whether they are few enough for `fire_rows`. */
-static int list_all(Counter *c, Planes in, uint32_t inputs)
-{
-    enum { FEW = 255 };
-    if (in.planes > 5) /* one of the others would be listed too often */
-        return 0;
-    for (uint32_t p = 0; p < in.planes; p++) {
-        const uint32_t *bits = in.bits + (size_t)p * in.words, start = c->n;
-        uint32_t many = 0;
-        for (uint32_t w = 0; w < in.words; w++)
-            many += ones_of(bits[w]);
-        if (start + (many << p) > FEW)
-            return 0;
-        gather(c, bits, 0, inputs, 0);
-        for (uint32_t again = 1; again < 1u << p; again++, c->n += many)
-            memcpy(c->list + c->n, c->list + start, many * sizeof *c->list);
-    }
-    return 1;
 }
 
 /* The part [from, from + many) of a kernel's side that lies on the input, if it begins `start` places in (< 0: in the
