@@ -137,7 +137,7 @@ def test_saved_gains_that_do_not_fit_are_refused():
         (lambda: Gain(2, 256), "Gain: largest must be a whole number in 1..255, but is 256"),
         (
             lambda: Gain(2, 3)(torch.ones(4, 3)),
-            r"Gain: input must have 2 neurons in dimension -1, but has shape \[4, 3",
+            r"gain: x must have one value for each gain in dimension -1, but x has shape \[4, 3\] and the gains \[2\]",
         ),
         (lambda: build("6-3", gains=-1), "build: gains must be a whole number in 0..255, .* but is -1; 0 means none"),
         (lambda: build("6-3", gains=2.5), "build: gains must be a whole number in 0..255, .* but is 2.5; 0 means"),

@@ -67,11 +67,6 @@ class Gain(Checked):
 
     def forward(self, x: Tensor, *, dim: int = -1) -> Tensor:
         """Return `x` with each index of dimension `dim` (one for each neuron) multiplied by its gain."""
-        neurons = len(self.gains)
-        if not -x.dim() <= dim < x.dim() or x.shape[dim] != neurons:
-            raise ValueError(
-                f"Gain: input must have {neurons} neurons in dimension {dim}, but has shape {list(x.shape)}"
-            )
         if self.training and not transformed():  # torch.func wants nothing changed in place
             self.gains.data.clamp_(0, self.largest)  # as data: an earlier call's backward pass may still come
         return gain(x, self.gains.clamp(0, self.largest), dim=dim)

@@ -37,7 +37,7 @@ def measure_drive(net: nn.Module, batch: Any, *, start: float = FIRES_AT) -> lis
     do not come back: those layers are still silent.
 
     Batch norm takes the statistics of this batch, as in the first iteration of training, so the drive is that of the
-    normalized current. Dropout does nothing, and delays are soft, as in training.
+    normalized current. Dropout does nothing, delays are soft and gains are whole numbers, as in training.
 
     Examples:
         >>> import torch

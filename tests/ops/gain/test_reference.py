@@ -34,3 +34,20 @@ def test_gradients_are_those_of_a_product_with_real_gains():
     gain(x, gains).backward(towards)
     torch.testing.assert_close(gains.grad, (x * towards).sum((0, 1)).detach())  # also where the gain rounds to 0
     assert torch.equal(x.grad, towards * torch.tensor([0.0, 3.0, 5.0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "gains", "dim", "error", "says"),
+    [
+        (torch.ones(2, 3), torch.ones(2), -1, ValueError, r"x has shape \[2, 3\] and the gains \[2\]"),
+        (torch.ones(2, 3), torch.ones(1, 3), -1, ValueError, r"x has shape \[2, 3\] and the gains \[1, 3\]"),
+        (torch.ones(2, 3), torch.ones(3), 5, ValueError, "in dimension 5, but x has shape"),
+        (torch.ones(2, 3).byte(), torch.ones(3), -1, TypeError, "x must be .* but is of torch.uint8; call .float"),
+        (torch.ones(2, 3) > 0, torch.ones(3), -1, TypeError, "x must be .* but is of torch.bool; call .float"),
+        ([1.0, 2.0, 3.0], torch.ones(3), -1, TypeError, "x must be .* but is a list"),
+        (torch.ones(2, 3), [1, 2, 3], -1, TypeError, "gains must be .* but is a list"),
+    ],
+)
+def test_bad_input_is_one_line(x, gains, dim, error, says):
+    with pytest.raises(error, match=f"^gain: .*{says}"):
+        gain(x, gains, dim=dim)

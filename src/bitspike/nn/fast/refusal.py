@@ -168,7 +168,7 @@ def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
     most = 1 if gain is None else gain.largest
     largest = 255 * most if before is None else max(255, most)  # of a count, or of a spike, times its gain
     if _inputs(block) * largest >= 2**24:
-        yield "has too many inputs for exact sums of delayed counts"
+        yield "has too many inputs for exact sums of delayed counts, times their gains"
     from bitspike.ops.delay.triton import LARGEST, LONGEST
 
     if drop is not None and drop.active and largest / (1 - drop.p) > LARGEST:
