@@ -4,7 +4,8 @@
 - `network.py`: the network, which runs its blocks.
 - `block.py`: one layer of a network, made of `synapses.py`, `norm.py`, `dropout.py` and `neurons.py`.
 - `neurons.py`: the kinds of neurons, on top of `lif.py` (`thresholds.py`).
-- `delay.py`, `gain.py`: learnt delays and gains of a layer's input. `decays.py`: decays drawn from a range.
+- `delay.py`, `gain.py`: learnt delays and gains of a layer's input, on top of `whole_numbers.py`.
+- `decays.py`: decays drawn from a range.
 - `fast/`: which layers and networks run in C or Triton, and why not.
 - `access.py`: neurons of other libraries. `recording.py`: every layer's spikes. `unchanged.py`: tries without a trace.
 - `glances.py`: an image at several places. `initial.py`: initial weights. `sharding.py`: a batch in several processes.

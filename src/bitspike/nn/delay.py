@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from bitspike.nn.checked import Check, Checked, setting
+from bitspike.nn.whole_numbers import as_neurons, in_range, keep_exact, largest_beyond, rounded
 from bitspike.ops import Backend, delay
 from bitspike.ops.available import transformed
 from bitspike.ops.checks import as_longest, as_positive, hidden
@@ -76,11 +76,10 @@ class Delay(Checked):
 
     def __init__(self, neurons: int, longest: int, *, backend: Backend = "auto") -> None:
         super().__init__()
-        if isinstance(neurons, bool) or not isinstance(neurons, Integral) or neurons < 1:
-            raise ValueError(f"Delay: neurons must be a whole number >= 1, but is {neurons!r}")
+        count = as_neurons("Delay", neurons)
         self.longest = longest
         self.backend: Backend = backend
-        self.delays = nn.Parameter(torch.empty(int(neurons), dtype=torch.float32).uniform_(0, self.longest))
+        self.delays = nn.Parameter(torch.empty(count, dtype=torch.float32).uniform_(0, self.longest))
         start = torch.tensor(max(self.longest / 2, SHARPEST), dtype=torch.float32)
         self.register_buffer("width", start, persistent=False)
         self.state = None
@@ -91,16 +90,15 @@ class Delay(Checked):
         `held` is what `remember` gives for this input. Who has it already passes it, so that it is not made twice.
         """
         self._require_input(x)
-        if self.training and not transformed():  # torch.func wants nothing changed in place
-            self.delays.data.clamp_(0, self.longest)  # as data: an earlier call's backward pass may still come
-        delays, width = self.delays.clamp(0, self.longest), self.width if self.training else None
+        delays = in_range(self.delays, self.longest, training=self.training)
+        width = self.width if self.training else None
         out = delay(x, delays, longest=self.longest, width=width, past=past, backend=self.backend)
         self.state = None if transformed() else (self.remember(x, past) if held is None else held).detach()
         return out
 
     def rounded(self) -> Tensor:
         """Return the delays in whole steps, `[neurons]` in int64; halves go to the even neighbour."""
-        return self.delays.detach().clamp(0, self.longest).round().long()
+        return rounded(self.delays, self.longest)
 
     def remember(self, x: Tensor, past: Tensor | None = None) -> Tensor:
         """Return a copy of the last `longest` steps of `past` and `x`, `[longest, B, neurons, ...]`."""
@@ -119,24 +117,18 @@ class Delay(Checked):
         """Move or convert the layer; delays stay at least float32, since rounding would move them to another step."""
         exact = self.delays.detach()
         super()._apply(fn, recurse)
-        if self.delays.dtype in (torch.float16, torch.bfloat16):
-            self.delays.data = exact.to(self.delays.device)
+        if keep_exact(self.delays, exact):
             self._buffers["width"] = self.width.float()
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Load the delays; report those that are longer than this layer's longest."""
         super()._load_from_state_dict(state_dict, prefix, *args)
-        saved, errors = state_dict.get(f"{prefix}delays"), args[-1]
-        if (
-            isinstance(saved, Tensor)
-            and not saved.is_meta
-            and saved.numel()
-            and float(saved.max()) > self.longest + 0.5
-        ):
+        found, errors = largest_beyond(state_dict, f"{prefix}delays", self.longest), args[-1]
+        if found is not None:
             errors.append(
-                f"{prefix}delays go up to {float(saved.max()):.4g} steps, but this layer's longest is {self.longest}; "
-                "build the network with the delays of the saved one"
+                f"{prefix}delays go up to {found:.4g} steps, but this layer's longest is {self.longest}; build the "
+                "network with the delays of the saved one"
             )
 
     def extra_repr(self) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from bitspike.nn.checked import Check, Checked
-from bitspike.ops.available import transformed
+from bitspike.nn.whole_numbers import as_neurons, in_range, keep_exact, largest_beyond, rounded
 from bitspike.ops.checks import MOST_GAIN, as_largest_gain
 from bitspike.ops.gain import gain
 
@@ -59,40 +58,33 @@ class Gain(Checked):
 
     def __init__(self, neurons: int, largest: int) -> None:
         super().__init__()
-        if isinstance(neurons, bool) or not isinstance(neurons, Integral) or neurons < 1:
-            raise ValueError(f"Gain: neurons must be a whole number >= 1, but is {neurons!r}")
+        count = as_neurons("Gain", neurons)
         self.largest = largest
-        start = float(first_gain(self.largest))
-        self.gains = nn.Parameter(torch.full((int(neurons),), start, dtype=torch.float32))
+        self.gains = nn.Parameter(torch.full((count,), float(first_gain(self.largest)), dtype=torch.float32))
 
     def forward(self, x: Tensor, *, dim: int = -1) -> Tensor:
         """Return `x` with each index of dimension `dim` (one for each neuron) multiplied by its gain."""
-        if self.training and not transformed():  # torch.func wants nothing changed in place
-            self.gains.data.clamp_(0, self.largest)  # as data: an earlier call's backward pass may still come
-        return gain(x, self.gains.clamp(0, self.largest), dim=dim)
+        return gain(x, in_range(self.gains, self.largest, training=self.training), dim=dim)
 
     def rounded(self) -> Tensor:
         """Return the gains as whole numbers, `[neurons]` in int64; halves go to the even neighbour."""
-        return self.gains.detach().clamp(0, self.largest).round().long()
+        return rounded(self.gains, self.largest)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         """Move or convert the layer; gains stay at least float32, since rounding would move them to another number."""
         exact = self.gains.detach()
         super()._apply(fn, recurse)
-        if self.gains.dtype in (torch.float16, torch.bfloat16):
-            self.gains.data = exact.to(self.gains.device)
+        keep_exact(self.gains, exact)
         return self
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Load the gains; report those that are larger than this layer's largest."""
         super()._load_from_state_dict(state_dict, prefix, *args)
-        saved, errors = state_dict.get(f"{prefix}gains"), args[-1]
-        if not isinstance(saved, Tensor) or saved.is_meta or not saved.numel():
-            return
-        if float(saved.max()) > self.largest + 0.5:
+        found, errors = largest_beyond(state_dict, f"{prefix}gains", self.largest), args[-1]
+        if found is not None:
             errors.append(
-                f"{prefix}gains go up to {float(saved.max()):.4g}, but this layer's largest is {self.largest}; "
-                "build the network with the gains of the saved one"
+                f"{prefix}gains go up to {found:.4g}, but this layer's largest is {self.largest}; build the network "
+                "with the gains of the saved one"
             )
 
     def extra_repr(self) -> str:
