@@ -48,7 +48,7 @@ SHD_BEST = Case(
     "shd-best",
     "SHD with delays",
     "shd/best",
-    "140Dense256Dense256Dense20",
+    "140Dense272Dense272Dense20",
     (140,),
     batch=256,
     steps=100,
