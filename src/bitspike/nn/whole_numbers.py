@@ -1,4 +1,4 @@
-"""What delays and gains share: a number for each sending neuron, learnt as a real one and used as a whole one."""
+"""A number for each sending neuron, learnt as a real one and used as a whole one: what delays and gains share."""
 
 from __future__ import annotations
 
