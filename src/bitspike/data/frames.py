@@ -11,6 +11,7 @@ from torch import Tensor
 from bitspike.data.indexing import Indexed, SequenceSample, groups_of, groups_on, labels_in_words
 from bitspike.data.tally import Tally
 from bitspike.ops.available import fused_on_gpu
+from bitspike.ops.batches import c
 from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.scatter import put
 
@@ -102,6 +103,8 @@ class Frames(Indexed):
         longest = self.longest
         if fused_on_gpu(rows.device):
             from bitspike.ops.batches.triton import jittered_counts
+        elif c.usable(self.index):
+            from bitspike.ops.batches.c import jittered_counts
         else:
             from bitspike.ops.batches.event_jitter import jittered_counts
         if rows.device.type == "cpu":  # less work, and nothing to wait for

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from bitspike.nn.checked import Check, Checked
 from bitspike.nn.sharding import Shard
 from bitspike.ops.checks import as_number
-from bitspike.ops.dropout.c import draw, keep_mask
+from bitspike.ops.dropout import c as dropout_c
 from bitspike.ops.dropout.reference import dropout
-from bitspike.ops.native.library import library
+from bitspike.ops.native.library import library, usable
 
 
 def as_share(where: str, name: str, value: object) -> float:
@@ -59,8 +59,10 @@ class Dropout(nn.Dropout, Checked):
     def _from_key(self, key: Tensor, x: Tensor, first_row: int) -> Tensor:
         if x.device.type != "cpu" or library() is None:
             return dropout(x, self.p, key, self.layer, first_row)
-        draws = draw(self.p, key, self.layer, first_row * x.shape[2:].numel())
-        return torch.where(keep_mask(tuple(x.shape), draws).bool(), x * (1 / (1 - self.p)), 0)
+        draws = dropout_c.draw(self.p, key, self.layer, first_row * x.shape[2:].numel())
+        if usable(x):
+            return dropout_c.dropout(x, self.p, draws)
+        return torch.where(dropout_c.keep_mask(tuple(x.shape), draws).bool(), x * (1 / (1 - self.p)), 0)
 
 
 def set_dropout_key(net: nn.Module, key: Tensor | None) -> None:

@@ -1,4 +1,4 @@
-"""The mask of dropout in C is the definition's."""
+"""Dropout in C, its mask and its gradient are the definition's."""
 
 import os
 
@@ -22,3 +22,24 @@ def test_the_mask_is_that_of_the_definition(steps, batch, neurons, p, key, first
     got = dropout_c.keep_mask((steps, batch, neurons), dropout_c.draw(p, torch.tensor(key), 3, first * neurons))
     wanted = dropout.keep_mask((steps, batch, neurons), p, torch.tensor(key), 3, first)
     assert torch.equal(got.bool(), wanted)
+
+
+@given(
+    steps=st.integers(1, 9), batch=few, neurons=sizes, p=st.floats(0.01, 0.99), key=st.integers(-(2**63), 2**63 - 1),
+)  # fmt: skip
+def test_dropout_and_its_gradient_are_the_definition(steps, batch, neurons, p, key):
+    x = torch.randn(steps, batch, neurons, generator=torch.Generator().manual_seed(key & 0xFFFF), requires_grad=True)
+    got = dropout_c.dropout(x, p, dropout_c.draw(p, torch.tensor(key), 3, 0))
+    wanted = dropout.dropout(x, p, torch.tensor(key), 3)
+    assert torch.equal(got, wanted)
+    towards = torch.randn_like(x)
+    of_got, of_wanted = (torch.autograd.grad(out, x, towards)[0] for out in (got, wanted))
+    assert torch.equal(of_got, of_wanted)
+
+
+def test_a_gradient_of_dropout_can_be_differentiated_again():
+    x = torch.ones(6, 2, 3, dtype=torch.float32, requires_grad=True)
+    draws = dropout_c.draw(0.5, torch.tensor(7), 0, 0)
+    (grad,) = torch.autograd.grad(dropout_c.dropout(x, 0.5, draws).square().sum(), x, create_graph=True)
+    (again,) = torch.autograd.grad(grad.sum(), x)
+    assert torch.equal(again, 8 * dropout_c.keep_mask(tuple(x.shape), draws))

@@ -1,15 +1,19 @@
-"""Dropout from a key in C: the draws as C kernels take them, and the mask of a whole current."""
+"""Dropout from a key in C: the draws as C kernels take them, dropout of a whole current, and its mask."""
 
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from bitspike.ops.buffers import pool
 from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.native.library import COUNT, NUMBER, POINTER, declare, kernels
 
+_ALONE = 1 << 15  # values below which waking a second thread costs more than it saves
+declare("dropout_scale", POINTER, COUNT, COUNT, ctypes.c_float, NUMBER, POINTER, POINTER, result=None)
 declare("dropout_mask", POINTER, COUNT, COUNT, NUMBER, POINTER, result=None)
 
 
@@ -35,3 +39,24 @@ def keep_mask(shape: tuple[int, ...], draws: Draw) -> Tensor:
     places = torch.Size(shape[1:]).numel()
     kernels().dropout_mask(ctypes.byref(draws), shape[0], places, torch.get_num_threads(), kept.data_ptr())
     return kept
+
+
+def dropout(x: Tensor, p: float, draws: Draw) -> Tensor:
+    """Return the definition's dropout of x `[T, B, ...]`, float32, bit for bit; the mask is drawn again backward."""
+    out: Tensor = _Dropout.apply(x.contiguous(), draws, 1 / (1 - p))
+    return out
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, draws: Draw, scale: float) -> Tensor:
+        ctx.draws, ctx.scale = draws, scale
+        out, places = pool.empty(x.shape), x.shape[1:].numel()
+        threads = torch.get_num_threads() if x.numel() >= _ALONE else 1
+        given = ctypes.byref(draws), x.shape[0], places, scale, threads
+        kernels().dropout_scale(*given, x.data_ptr(), out.data_ptr())
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return _Dropout.apply(grads[0].contiguous(), ctx.draws, ctx.scale), None, None

@@ -1,4 +1,4 @@
-/* The mask of dropout for a whole current, as bytes (the definition is ops/dropout/reference.py). */
+/* Dropout of a whole current, and its mask as bytes (the definition is ops/dropout/reference.py). */
 #include "dropout/draw.h"
 
 enum { PLACES = 1024 /* that are drawn at once */ };
@@ -14,6 +14,13 @@ static FOR_EACH_CPU void spread(const uint8_t *restrict four, int bit, int64_t n
         kept[i] = (four[i] >> bit) & 1;
 }
 
+static FOR_EACH_CPU void scale_kept(const uint8_t *restrict four, int bit, int64_t n, float scale,
+                                    const float *restrict x, float *restrict out)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (four[i] >> bit) & 1 ? x[i] * scale : 0.0f;
+}
+
 /* kept [steps, places]: 1 where the draw keeps. */
 EXPORT void dropout_mask(const Draw *d, int64_t steps, int64_t places, int threads, uint8_t *kept)
 {
@@ -26,5 +33,21 @@ EXPORT void dropout_mask(const Draw *d, int64_t steps, int64_t places, int threa
         draw_block(d, start, n, block, four);
         for (int64_t t = 4 * block; t < steps && t < 4 * block + 4; t++)
             spread(four, (int)(t % 4), n, kept + t * places + start);
+    }
+}
+
+/* out [steps, places]: x * scale where the draw keeps, else 0. */
+EXPORT void dropout_scale(const Draw *d, int64_t steps, int64_t places, float scale, int threads, const float *x,
+                          float *out)
+{
+    const int64_t chunks = (places + PLACES - 1) / PLACES, blocks = (steps + 3) / 4;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t task = 0; task < chunks * blocks; task++) {
+        const int64_t block = task / chunks, start = task % chunks * PLACES;
+        const int64_t n = places - start < PLACES ? places - start : PLACES;
+        uint8_t four[PLACES];
+        draw_block(d, start, n, block, four);
+        for (int64_t t = 4 * block; t < steps && t < 4 * block + 4; t++)
+            scale_kept(four, (int)(t % 4), n, scale, x + t * places + start, out + t * places + start);
     }
 }

@@ -16,6 +16,7 @@ __all__ = [
     "NUMBER",
     "POINTER",
     "address",
+    "allowed",
     "declare",
     "expect",
     "kernels",
@@ -25,13 +26,18 @@ __all__ = [
 ]
 
 
-def usable(x: Tensor, backend: str = "auto") -> bool:
-    """Return whether a layer with this `backend` may run in C on `x`: only "auto", float32, on the CPU."""
+def allowed(backend: str = "auto") -> bool:
+    """Return whether C may be used: it is built, nobody asks for another backend, no transform of torch.func is on."""
     if os.environ.get("BITSPIKE_BACKEND", "auto") not in ("", "auto") or backend != "auto":
         return False
+    return library() is not None and not transformed()
+
+
+def usable(x: Tensor, backend: str = "auto") -> bool:
+    """Return whether a layer with this `backend` may run in C on `x`: only "auto", float32, on the CPU."""
     if not is_ordinary(x, x.shape, x.device) or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
-    return x.numel() > 0 and library() is not None and not transformed()
+    return x.numel() > 0 and allowed(backend)
 
 
 def address(tensor: Tensor | None) -> int | None:
