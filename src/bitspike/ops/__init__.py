@@ -4,7 +4,8 @@ In every folder `reference.py` is the definition. `torch.py` (PyTorch operations
 `triton.py` with `kernels*.py` (a GPU) compute the same, and tests compare them with it.
 
 - `lif/`: the neurons' scan. `norm/`: batch norm. `dropout/`: dropout from a key. `product/`: weights times spikes.
-- `delay/`: delays of spikes, by whole steps or soft. `gain/`: how much each sender counts.
+- `delay/`: delays of spikes, by whole steps or soft. `gain/`: how much each sender counts. `filter/`: what spikes pass
+  before a synapse, which is dropout, delay and gain in one pass.
 - `readout/`: the membrane of neurons that never fire, and its scores.
 - `current/`: the current of a layer at test time, in one order of operations.
 - `chain/`: several of these in one kernel. `loss/`: the count loss. `batches/`: batches of training samples.

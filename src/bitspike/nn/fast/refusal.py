@@ -169,7 +169,7 @@ def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
     largest = 255 * most if before is None else max(255, most)  # of a count, or of a spike, times its gain
     if _inputs(block) * largest >= 2**24:
         yield "has too many inputs for exact sums of delayed counts, times their gains"
-    from bitspike.ops.delay.triton import LARGEST, LONGEST
+    from bitspike.ops.filter.triton import LARGEST, LONGEST
 
     if drop is not None and drop.active and largest / (1 - drop.p) > LARGEST:
         yield f"drops {drop.p:g} of its spikes: counts of those that stay would not fit 16 bits"

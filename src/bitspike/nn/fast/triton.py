@@ -19,7 +19,7 @@ from bitspike.ops import LIFOutput
 if TYPE_CHECKING:
     from bitspike.ops.chain.links import Link
     from bitspike.ops.chain.triton import Hidden
-    from bitspike.ops.delay.triton import SpikeFilter
+    from bitspike.ops.filter.spike_filter import SpikeFilter
     from bitspike.ops.norm.triton_integer import Norm
     from bitspike.ops.product.geometry import Grid
 
@@ -170,7 +170,7 @@ def _spike_filter(block: Block, key: Tensor | None) -> SpikeFilter | None:
 
     Delays and gains are clamped, as the modules do it: as data, because an earlier call's backward pass may still come.
     """
-    from bitspike.ops.delay.triton import SpikeFilter
+    from bitspike.ops.filter.spike_filter import SpikeFilter
 
     delay, gain, drop = block.delay, block.gain, block.spike_dropout
     found = SpikeFilter()

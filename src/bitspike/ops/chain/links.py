@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.chain.side_stream import SideStream
-from bitspike.ops.delay import triton as delay
-from bitspike.ops.delay.triton import SpikeFilter
+from bitspike.ops.filter import triton as filters
+from bitspike.ops.filter.spike_filter import SpikeFilter
 from bitspike.ops.launch import INTERPRETED, STORED
 from bitspike.ops.product import matmul
 from bitspike.ops.product.geometry import WORD, Grid, Synapse, padded
@@ -71,7 +71,7 @@ def prepared(link: Link, *, entry: bool, last: bool) -> Weights | Tensor:
     """
     filtered = link.spike_filter is not None
     if filtered or (entry and matmul.takes(link.synapse)):
-        kind = delay.ROWS if filtered else torch.bfloat16
+        kind = filters.ROWS if filtered else torch.bfloat16
         return matmul.signs(link.weight.flatten(1), padded(link.synapse.channels, WORD), kind, link.halves)
     return fold(link.weight, link.synapse, counts=entry, whole=not (entry or last) and fits_bytes(link.synapse))
 
@@ -81,7 +81,7 @@ def entry_rows(link: Link, counts: Tensor, signs: Tensor) -> Tensor:
     wide = signs.shape[1] // link.halves
     if link.spike_filter is None:
         return matmul.rows(counts, wide)
-    return delay.rows(counts.flatten(2), link.spike_filter, wide)
+    return filters.rows(counts.flatten(2), link.spike_filter, wide)
 
 
 def raw_current(link: Link, source: Tensor, folded: Weights | Tensor, grid: Grid) -> Tensor:
@@ -153,11 +153,11 @@ def through_entry(
         source = rows.view(rows.shape[0] * rows.shape[1], -1)
         scale = 1.0 / link.synapse.pool**2
         return LinkGrads(weight_grad(grad, source, link.weight, link.synapse, scale, link.clip)[0], of_bias)
-    of_weight, of_filter = matmul.weight_grad(grad, _numbers(link, rows), link.weight, link.clip), delay.FilterGrads()
+    of_weight, of_filter = matmul.weight_grad(grad, _numbers(link, rows), link.weight, link.clip), filters.FilterGrads()
     if link.spike_filter is not None and (link.learns_delays or link.learns_gains):
         of_rows = matmul.source_grad(grad.to(STORED), _first_half(link, folded))
         wanted = {"of_delays": link.learns_delays, "of_gains": link.learns_gains}
-        _, of_filter = delay.filter_backward(
+        _, of_filter = filters.filter_backward(
             of_rows, counts.flatten(2), link.spike_filter, of_rows.shape[-1], of_x=False, **wanted
         )
     return LinkGrads(of_weight, of_bias, *of_filter)

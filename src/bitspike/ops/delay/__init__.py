@@ -3,8 +3,7 @@
 - `op.py`: `delay` itself: checks its arguments and picks a backend.
 - `reference.py`: the definition: the taps, the shift by whole steps and the sum over taps.
 - `torch.py`: the same as products of matrices, on any device and for any dtype.
-- `c.py`, `delay.c`: on the CPU, float32.
-- `triton.py`, `kernels.py`: on a GPU, float32; fused networks use parts of them.
+- `c.py`: on the CPU, float32, and `triton.py`: on a GPU, float32; both by the kernels of `ops/filter`.
 """
 
 from bitspike.ops.delay.op import delay

@@ -113,7 +113,7 @@ def _no_triton(spikes: Tensor, longest: int, width: float | Tensor | None) -> st
         return f"the width is {float(width):g} steps, less than {NARROWEST:g}: delays would get noise as their gradient"
     if len(spikes) > 65535:
         return f"there are {len(spikes)} steps, more than 65535"
-    from bitspike.ops.delay.triton import LONGEST
+    from bitspike.ops.filter.triton import LONGEST
 
     return None if longest <= LONGEST else f"delays are up to {longest} steps, more than {LONGEST}"
 

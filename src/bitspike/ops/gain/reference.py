@@ -17,10 +17,14 @@ def gain(x: Tensor, gains: Tensor, *, dim: int = -1) -> Tensor:
         [[0.0, 4.0, 15.0], [0.0, 4.0, 15.0]]
     """
     _require_one_each(x, gains, dim)
-    # The bracket is exact, and so is the sum: a whole number within 1/2 of g is at most twice as far from 0.
-    whole = gains + (gains.round() - gains).detach()
     after = -dim - 1 if dim < 0 else x.dim() - dim - 1
-    return x * whole.to(x.dtype).view(-1, *[1] * after)
+    return x * whole_gains(gains).to(x.dtype).view(-1, *[1] * after)
+
+
+def whole_gains(gains: Tensor) -> Tensor:
+    """Return the gains as whole numbers; half goes to the even one, and gradients pass as they are."""
+    # The bracket is exact, and so is the sum: a whole number within 1/2 of g is at most twice as far from 0.
+    return gains + (gains.round() - gains).detach()
 
 
 def _require_one_each(x: Tensor, gains: Tensor, dim: int) -> None:
