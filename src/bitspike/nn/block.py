@@ -77,11 +77,11 @@ class Block(nn.Module):
         """Run the layer on `x [T, B, ...]`, or with `steps=T` on one step `[B, ...]`; its current is computed once."""
         if isinstance(self.synapse, BinaryLinear):
             x = x.flatten(1 if steps is not None else 2)
-        if self.spike_dropout is not None and _drops(self.spike_dropout):
-            x, steps = _as_sequence(x, steps)
-            x = _dropped(self.spike_dropout, x, one_kernel=_reorders(x, self.lif.backend))
         if self.delay is None:
-            return self._receive(x, state, steps, keep_membrane)
+            if self.spike_dropout is not None and _drops(self.spike_dropout):
+                x, steps = _as_sequence(x, steps)
+                x = self._dropped(x)
+            return self._receive(self.gained(x), state, steps, keep_membrane)
         if steps is not None:
             raise ValueError(
                 f"Block: delays need a sequence [T, B, ...], but the input is one step {list(x.shape)} that stays "
@@ -93,15 +93,26 @@ class Block(nn.Module):
                 "state of an earlier output as it is, or None to start at rest"
             )
         past = None if state is None else state.past
-        held = self.delay.remember(x, past)
-        own = type(self.delay).forward is Delay.forward
-        delayed: Tensor = self.delay(x, past, held=held) if own else self.delay(x, past)
-        out = self._receive(delayed, state, steps, keep_membrane)
+        filtered, held = fast_c.filtered(self, x, past) or self._filtered(self.delay, x, past)
+        out = self._receive(filtered, state, steps, keep_membrane)
         return out._replace(state=out.state._replace(past=held))
 
+    def _filtered(self, delay: Delay, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return `x` after dropout, delay and gain, by the modules, and the steps that the delay holds afterwards."""
+        x = self._dropped(x)
+        held = delay.remember(x, past)
+        own = type(delay).forward is Delay.forward
+        delayed: Tensor = delay(x, past, held=held) if own else delay(x, past)
+        return self.gained(delayed), held
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        """Return `x [T, B, ...]` after the dropout on spikes."""
+        if self.spike_dropout is None or not _drops(self.spike_dropout):
+            return x
+        return _dropped(self.spike_dropout, x, one_kernel=_reorders(x, self.lif.backend))
+
     def _receive(self, x: Tensor, state: LIFState | None, steps: int | None, keep_membrane: bool) -> LIFOutput:
-        """Run gain, synapse and neurons on the input: dropped, delayed and, for a dense synapse, flat."""
-        x = self.gained(x)
+        """Run synapse and neurons on the input: dropped, delayed, gained and, for a dense synapse, flat."""
         fast, reorders = usable(x, self.lif.backend), _reorders(x, self.lif.backend)
         if fast and steps is None and isinstance(self.synapse, BinaryLinear):
             whole = fast_c.dense_layer(self, x, state, keep_membrane)

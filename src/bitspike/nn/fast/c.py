@@ -1,12 +1,13 @@
 """Layers in C on the CPU: a check that layer and input fit the kernels, and the kernels' arguments.
 
-`convolved`, `conv_current` and `dense_layer` return None where the modules, or `ops.current`, must run: for a reason in
-refusal.py, or because the numbers do not fit C (not whole, not finite, or too many). The modules are the definition in
-training, and say what is wrong.
+`filtered`, `convolved`, `conv_current` and `dense_layer` return None where the modules, or `ops.current`, must run: for
+a reason in refusal.py, or because the numbers do not fit C (not whole, not finite, or too many). The modules are the
+definition in training, and say what is wrong.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,19 +15,47 @@ from torch import Tensor
 
 from bitspike.nn.dropout import Dropout
 from bitspike.nn.fast import plain
-from bitspike.nn.fast.refusal import refused_convolution, refused_dense
+from bitspike.nn.fast.refusal import refused_convolution, refused_dense, refused_filter
 from bitspike.nn.neurons import LIF
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
+from bitspike.nn.whole_numbers import in_range
 from bitspike.ops import LIFOutput, LIFState
 from bitspike.ops.chain.c import Mask, Neurons, dense, pack_inputs
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.current import Form
 from bitspike.ops.current.torch import divided, pooled
 from bitspike.ops.dropout.c import draw
+from bitspike.ops.filter.op import filtered as in_one_pass
+from bitspike.ops.filter.spike_filter import SpikeFilter
 from bitspike.ops.product.c import conv_pool
 
 if TYPE_CHECKING:
     from bitspike.nn.block import Block
+
+
+def filtered(block: Block, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """Return `x [T, B, N, ...]` after dropout, soft delays and gains, and the steps that its delay holds afterwards.
+
+    Dropout without a key draws PyTorch's numbers first, by its module.
+    """
+    delay, gain, drop = block.delay, block.gain, block.spike_dropout
+    if delay is None or refused_filter(block, x, past):
+        return None
+    found = SpikeFilter(in_range(delay.delays, delay.longest, training=True), delay.longest, delay.width)
+    if not bool(found.delays.isfinite().all()):  # type: ignore[union-attr]
+        return None
+    if gain is not None:
+        gains = in_range(gain.gains, gain.largest, training=gain.training)
+        found = replace(found, gains=gains, largest_gain=gain.largest)
+    if drop is not None and drop.active:
+        if drop.key is None:
+            x = drop(x)
+        else:
+            first_row = drop.shard.start if drop.shard else 0
+            found = replace(found, dropout=drop.p, key=drop.key, layer=drop.layer, first_row=first_row)
+    out, held = in_one_pass(x, found, past)
+    delay.state = held.detach()
+    return out, held
 
 
 def convolved(block: Block, x: Tensor) -> tuple[Tensor, int] | None:

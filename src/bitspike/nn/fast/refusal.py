@@ -1,7 +1,7 @@
 """Reasons why a fast path refuses a layer or a network; each completes the sentence "layer 1 ...".
 
-`refused_convolution` and `refused_dense` are for layers in C, `refused_network` is for whole networks in Triton. All of
-them ask plain.py what a plain synapse, pool, batch norm, dropout or neuron layer is.
+`refused_filter`, `refused_convolution` and `refused_dense` are for layers in C, `refused_network` is for whole networks
+in Triton. All of them ask plain.py what a plain synapse, pool, batch norm, dropout or neuron layer is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFState
 from bitspike.ops.available import no_fused_kernels
 from bitspike.ops.checks import is_ordinary
+from bitspike.ops.native import library
 
 if TYPE_CHECKING:
     from bitspike.nn.block import Block
@@ -27,6 +28,29 @@ if TYPE_CHECKING:
 
 # What processes exchange depends on their paths, so all take one.
 NOT_EVERYWHERE = "shares its statistics with a process that has no sample of this batch"
+
+
+def refused_filter(block: Block, x: Tensor, past: Tensor | None) -> str | None:
+    """Return why the modules must drop, delay and multiply spikes `x [T, B, N, ...]`; None if C can in one pass."""
+    delay, gain, drop = block.delay, block.gain, block.spike_dropout
+    if delay is None or not delay.training:
+        return "has no soft delay"
+    neurons = len(delay.delays)
+    parts = (
+        plain.changed_delay(delay, neurons, x.device),
+        None if gain is None else plain.changed_gain(gain, neurons, x.device),
+        None if drop is None else plain.changed_dropout(drop),
+    )
+    for reason in parts:
+        if reason:
+            return reason
+    if delay.width.requires_grad or not library.usable(x, block.lif.backend):
+        return "learns the width of its delays, or does not run in C"
+    if x.dim() < 3 or x.shape[2] != neurons:
+        return f"takes [T, B, {neurons}, ...], not {list(x.shape)}"
+    if past is not None and not is_ordinary(past, (delay.longest, *x.shape[1:]), x.device):
+        return "continues a state that does not fit"
+    return None
 
 
 def refused_convolution(block: Block, x: Tensor) -> str | None:

@@ -16,8 +16,8 @@ it. GAINS is the largest gain, or 0 without gains.
 import triton
 import triton.language as tl
 
-from bitspike.ops.filter.kernels import _added, _added_ramp, _four_earlier, _gain, _nothing, _store_halves, _taps
 from bitspike.ops.dropout.reference import ROUNDS as _ROUNDS
+from bitspike.ops.filter.kernels import _added, _added_ramp, _four_earlier, _gain, _nothing, _store_halves, _taps
 from bitspike.ops.lif.kernels_surrogate import _surrogate
 
 ROUNDS = tl.constexpr(_ROUNDS)

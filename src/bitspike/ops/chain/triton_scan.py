@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from bitspike.ops.chain import kernels
+from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.filter.spike_filter import SpikeFilter
 from bitspike.ops.filter.triton import ROWS, FilterGrads, filter_grads
-from bitspike.ops.dropout.reference import dropped_below
 from bitspike.ops.launch import STORED, at_once, on
 from bitspike.ops.lif.surrogate import Surrogate
 from bitspike.ops.norm.triton_integer import Normalizer

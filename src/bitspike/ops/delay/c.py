@@ -9,6 +9,7 @@ from bitspike.ops.checks import is_ordinary
 from bitspike.ops.filter.c import hard, soft
 from bitspike.ops.native import library
 
+
 def refusal(spikes: Tensor) -> str | None:
     """Return why these spikes cannot be delayed in C; None if they can."""
     if spikes.device.type != "cpu":

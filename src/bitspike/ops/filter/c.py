@@ -54,7 +54,7 @@ def soft(
 
 
 def hard(x: Tensor, delays: Tensor, past: Tensor | None, reach: int) -> Tensor:
-    """out[t, :, j] = x[t - delays[j], :, j], whole steps of at most `reach`; without a `past` the steps before are 0."""
+    """out[t, :, j] = x[t - delays[j], :, j], whole steps up to `reach`; without a `past` the steps before are 0."""
     past = None if past is None else past.contiguous()
     out: Tensor = _Hard.apply(x.contiguous(), delays.contiguous(), past, reach)
     return out
@@ -66,8 +66,9 @@ class _Soft(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weights: Tensor, past: Tensor | None, gains: Tensor | None, draws: Draw | None, scale: float
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any, x: Tensor, weights: Tensor, past: Tensor | None, gains: Tensor | None, draws: Draw | None,
+        scale: float,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         reach = weights.shape[1] - 1
         kept = None
         if draws is not None:
@@ -78,8 +79,8 @@ class _Soft(torch.autograd.Function):
         out, held = pool.empty(x.shape), pool.empty((reach, *x.shape[1:]))
         given = _filter(x, reach, past, weights, gains, kept, scale)
         drawn = None if draws is None else ctypes.byref(draws)
-        failed = kernels().filter_soft(ctypes.byref(given), x.data_ptr(), drawn, _threads(x), *map(address, (held, out)))
-        succeed("filter_soft", failed)
+        arguments = ctypes.byref(given), x.data_ptr(), drawn, _threads(x)
+        succeed("filter_soft", kernels().filter_soft(*arguments, *map(address, (held, out))))
         return out, held
 
     @staticmethod
@@ -94,7 +95,8 @@ class _Soft(torch.autograd.Function):
             sums = torch.zeros((parts, *weights.shape), dtype=torch.float64, device="cpu")
         given = _filter(x, reach, past, weights, gains, kept, ctx.scale)
         arguments = ctypes.byref(given), *map(address, (x, grad)), parts, _threads(x)
-        succeed("filter_soft_backward", kernels().filter_soft_backward(*arguments, *map(address, (of_x, of_past, sums))))
+        failed = kernels().filter_soft_backward(*arguments, *map(address, (of_x, of_past, sums)))
+        succeed("filter_soft_backward", failed)
         if of_held is not None:
             _add_held(of_held, of_x, of_past, kept, ctx.scale)
         of_weights, of_gains = _learnt(None if sums is None else sums.sum(0), weights, gains)

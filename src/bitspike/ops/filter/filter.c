@@ -13,13 +13,15 @@
 
 enum {
     WIDE = 16,     /* columns of a strip */
-    AT_ONCE = 6,   /* rows or taps whose sums run side by side */
+    AT_ONCE = 4,   /* rows or taps whose sums run side by side */
     STRIPS = 32,   /* of a chunk, at most: 2 kB of each step are read at once */
     ROOM = 4096,   /* rows of all strips of a chunk: 256 kB, for the second cache */
     PER_BLOCK = 4, /* steps that share a draw of dropout */
 };
 
 typedef float Row __attribute__((vector_size(WIDE * sizeof(float))));
+typedef int32_t Words __attribute__((vector_size(WIDE * sizeof(int32_t))));
+typedef uint8_t Bytes __attribute__((vector_size(WIDE)));
 
 /* Shared with `_CFilter` of filter/c.py, field by field. Before the first of `steps` there are `reach` earlier ones,
  * past [reach, B, N, S]: silence if it is NULL. weights [N, reach + 1]; gains [N] or NULL.
@@ -93,16 +95,26 @@ INLINE void drain(const float *strips, int64_t rows, int64_t at, float *to, int6
         }
 }
 
+/* row * scale where the bit of a column is set, else 0. */
+INLINE Row dropped(Row row, const uint8_t *kept, int64_t n, int bit, float scale)
+{
+    Bytes bytes = {0};
+    if (n < WIDE)
+        memcpy(&bytes, kept, (size_t)n);
+    else
+        memcpy(&bytes, kept, sizeof bytes);
+    const Words mask = -((__builtin_convertvector(bytes, Words) >> bit) & 1);
+    return (Row)((Words)(row * scale) & mask);
+}
+
 /* In place, the rows of all steps from row `at` on: dropout, as the filter keeps it of the columns from `first` on. */
 INLINE void drop(const Filter *f, float *strips, int64_t rows, int64_t at, int64_t first, int64_t n)
 {
     for (int64_t t = 0; f->kept && t < f->steps; t++) {
-        const uint8_t *kept = f->kept + t / PER_BLOCK * columns(f) + first, bit = (uint8_t)(1 << t % PER_BLOCK);
+        const uint8_t *kept = f->kept + t / PER_BLOCK * columns(f) + first;
         for (int64_t i = 0; i < n; i += WIDE) {
             float *row = strips + i * rows + (at + t) * WIDE;
-            const int64_t real = least(n - i, WIDE);
-            for (int64_t c = 0; c < real; c++)
-                row[c] = kept[i + c] & bit ? row[c] * f->scale : 0.0f;
+            store(row, dropped(load(row), kept + i, n - i, (int)(t % PER_BLOCK), f->scale));
         }
     }
 }
@@ -290,9 +302,10 @@ static FOR_EACH_CPU void soft_backward(const Filter *f, const float *x, const fl
     drain_gradient(f, strips, rows, first, n, grad_x, grad_past);
 }
 
+/* Rows begin where a cache line does, since a vector that lies in two of them is loaded twice. */
 INLINE float *room(int64_t rows, int64_t wide)
 {
-    return malloc((size_t)(rows * wide) * sizeof(float));
+    return aligned_alloc(sizeof(Row), (size_t)(rows * wide) * sizeof(float));
 }
 
 /* out [T, B, N, S] of x: each neuron's steps, delays[N] later, times its gain. */

@@ -45,6 +45,7 @@ def rows(counts: Tensor, spike_filter: SpikeFilter, wide: int) -> Tensor:
 
 
 def soft_kernel(x: Tensor, spike_filter: SpikeFilter, out: Tensor, stride: int | None = None, halves: int = 1) -> None:
+    """Write x `[T, B, N, ...]` after the filter, with soft delays or none, into `out`: rows of `stride`, in halves."""
     total = out[0].numel() // halves
     block = _block(total)
     kernels._soft_fwd_kernel[(-(-total // block),)](
@@ -56,6 +57,7 @@ def soft_kernel(x: Tensor, spike_filter: SpikeFilter, out: Tensor, stride: int |
 def hard_kernel(
     x: Tensor, delays: Tensor, out: Tensor, stride: int | None = None, spike_filter: SpikeFilter | None = None
 ) -> None:
+    """Write x `[T, B, N, ...]` after whole delays `[N]` int32, and the filter's gains, into `out`, as `soft_kernel`."""
     spike_filter = spike_filter or SpikeFilter()
     total = out[0].numel() // spike_filter.halves
     block = at_once(512)
