@@ -229,6 +229,26 @@ def test_what_is_refused_in_one_line(shipped, workplace, cli, case):
     assert says in err
 
 
+@pytest.mark.parametrize("model", ["on-images", "on-images.safetensors"])
+def test_a_file_that_cannot_be_read_keeps_no_other_from_an_answer(shipped, workplace, cli, model):
+    Image.fromarray(images(1, side=8)["images"][0]).save(workplace / "good.png")
+    (workplace / "bad.png").write_bytes(b"what")
+    status, out, err = cli("predict", shipped / model, "bad.png", "good.png", "gone.png")
+    assert status == 1
+    assert out.startswith("good.png  ")
+    assert out.count("\n") == 1
+    assert err.splitlines()[-2:] == [
+        "bitspike: bad.png: is not a picture: it begins with b'what'; give a picture that Pillow reads, such as PNG or "
+        "JPEG",
+        "bitspike: gone.png does not exist",
+    ]
+    status, out, _ = cli("predict", shipped / model, "bad.png", "good.png", "--json")
+    assert status == 1
+    assert [each["file"] for each in json.loads(out)["samples"]] == ["good.png"]
+    status, out, err = cli("predict", shipped / model, "bad.png", "gone.png")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+
+
 def test_the_unit_of_times_comes_from_training_or_by_hand(shipped, workplace, cli):
     """`test.npz` has milliseconds, as the run's experiment says; a packed file keeps that."""
     whole = told(cli, shipped / "on-events", shipped / "test.npz")["samples"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from bitspike._lazy import TRAIN, needs
 from bitspike.cli import (  # noqa: F401  (each adds its commands)
     bench,
     data,
@@ -23,6 +22,7 @@ from bitspike.cli import (  # noqa: F401  (each adds its commands)
 )
 from bitspike.cli.app import app
 from bitspike.cli.console import say
+from bitspike.cli.errors import in_one_line
 
 __all__ = ["app", "main"]
 
@@ -50,23 +50,10 @@ def _run() -> None:
         where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "the machine"
         if (where == "the machine" and "can't allocate memory" not in str(error)) or os.environ.get("BITSPIKE_DEBUG"):
             raise
-        say(f"bitspike: {where} is out of memory; try a smaller train.batch ({_line(error)})")
+        say(f"bitspike: {where} is out of memory; try a smaller train.batch ({in_one_line(error)})")
         raise SystemExit(1) from None
     except (ValueError, TypeError, KeyError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("BITSPIKE_DEBUG"):
             raise
-        say(f"bitspike: {_line(error)}")
+        say(f"bitspike: {in_one_line(error)}")
         raise SystemExit(1) from None
-
-
-def _line(error: BaseException) -> str:
-    """Return the message of an error for a person, in one line."""
-    if isinstance(error, ModuleNotFoundError) and error.name in TRAIN and "pip install" not in str(error):
-        return needs(error.name, "this command")
-    if isinstance(error, KeyError) and error.args:
-        return str(error.args[0])
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split("\n")) or type(error).__name__

@@ -9,6 +9,7 @@ import typer
 
 from bitspike.cli.app import app
 from bitspike.cli.console import bars, echo, echo_json, say
+from bitspike.cli.errors import in_one_line
 from bitspike.cli.options import AsJson, Device, SpikeSeed, Trim
 from bitspike.cli.process import tune_process
 
@@ -50,6 +51,7 @@ def predict(
     """Say what a trained network takes each sample of the files for, with its confidence.
 
     Files are turned into the network's input as in its training: images are scaled, events binned, recordings encoded.
+    A file that cannot be read is told, the others are answered, and the exit status is 1.
     """
     tune_process()
     from bitspike.experiments.predicting.file_samples import ReadOptions, require_time_unit
@@ -74,13 +76,14 @@ def predict(
         draw_heard(network, given, found, figure)
     if as_json:
         echo_json(_plain(network, found, seed, trim))
-        return
-    width = max(len(each.name) for each in found)
-    for each in found:
-        echo(f"{each.name:<{width}}  {_line(each)}")
-    _echo_accuracy(found)
-    if figure is not None:
-        echo(f"figure: {figure}")
+    else:
+        _echo_answers(found)
+        if figure is not None:
+            echo(f"figure: {figure}")
+    for error in given.unread.values():
+        say(f"bitspike: {in_one_line(error)}")
+    if given.unread:
+        raise typer.Exit(1)
 
 
 def _say_late(network: Network, found: list[Prediction], files: list[Path]) -> None:
@@ -114,9 +117,13 @@ def _line(prediction: Prediction) -> str:
     return f"{first}   then {', '.join(others)}{right}" if others else f"{first}{right}"
 
 
-def _echo_accuracy(found: list[Prediction]) -> None:
+def _echo_answers(found: list[Prediction]) -> None:
+    """Print a line for each sample, and the accuracy of those with a label."""
     from bitspike.experiments.predicting.predictions import accuracy
 
+    width = max(len(each.name) for each in found)
+    for each in found:
+        echo(f"{each.name:<{width}}  {_line(each)}")
     if (reached := accuracy(found)) is not None:
         share, samples = reached
         echo(f"accuracy {share:.2%} of {samples} sample{'s' * (samples != 1)} with a label")

@@ -68,6 +68,15 @@ def test_a_convolution_has_the_definitions_bits(kind, form, kernel, size, seed, 
     assert equal(current(x, signs, form, bias, norm, native=extra[2]), reference.current(x, signs, form, bias, norm))
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration")  # PyTorch's own, as its switch is moved
+def test_the_bits_do_not_depend_on_onednn():
+    """Without it PyTorch may take NNPACK, which is not exact."""
+    x, signs = numbers("counts", 64, 3, 28, 28), signs_of(16, 3, 5, 5)
+    with torch.backends.mkldnn.flags(enabled=False):
+        for form in (Form(), Form(pools=(Pool("average", 2, 2),))):
+            assert equal(twin.current(x, signs, form), reference.current(x, signs, form))
+
+
 @given(kind=st.sampled_from(KINDS), inputs=st.integers(1, 70), outputs=st.integers(1, 20), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_a_dense_layer_has_the_definitions_bits(kind, inputs, outputs, seed):

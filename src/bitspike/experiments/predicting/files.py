@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -31,7 +31,7 @@ class Given:
     """The samples of some files, in order: `names`, `expected` and `missed` have an entry for each sample.
 
     A file with several samples gives names such as file.npz[3]. `events` has the events of each sample's file, and
-    the sample's row among them, if it has any.
+    the sample's row among them, if it has any. `unread` holds files that could not be read, and why.
     """
 
     names: list[str]
@@ -40,24 +40,39 @@ class Given:
     notes: list[str]
     missed: list[float]
     events: list[tuple[Events, int] | None]
+    unread: dict[Path, ValueError | OSError] = field(default_factory=dict)
 
 
 def read_files(files: Sequence[Path], trained_on: TrainedOn, options: ReadOptions) -> Given:
-    """Return the samples of files for a network that was trained on `trained_on`."""
+    """Return the samples of files for a network that was trained on `trained_on`.
+
+    Files that cannot be read are left out, and told in `unread`; if that is all of them, the first error is raised.
+    """
     _require_useful(options, files, trained_on)
     read = READERS[trained_on.input.kind]
     tick = options.progress("files", len(files))
     # a bar for each of many would fill the screen
     inner = options if len(files) == 1 else replace(options, progress=silent)
-    parts: list[FileSamples] = []
+    parts: list[tuple[Path, FileSamples]] = []
+    unread: dict[Path, ValueError | OSError] = {}
     for path in files:
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
-        if is_recording(path):
-            require_hearing(path, trained_on)
-        parts.append(read(path, trained_on, inner))
+        try:
+            _require_readable(path, trained_on)
+            parts.append((path, read(path, trained_on, inner)))
+        except (ValueError, OSError) as error:
+            unread[path] = error
         tick()
-    return _joined(parts, files)
+    if not parts:
+        raise next(iter(unread.values()))
+    return replace(_joined([part for _, part in parts], [path for path, _ in parts]), unread=unread)
+
+
+def _require_readable(path: Path, trained_on: TrainedOn) -> None:
+    """Raise unless `path` is a file that is there, and no recording for a network that does not hear."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+    if is_recording(path):
+        require_hearing(path, trained_on)
 
 
 def is_recording(path: Path) -> bool:

@@ -88,9 +88,18 @@ def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
         return F.linear(x, signs)
     first = form.pools[0] if form.pools else None
     if first is None or first.kind == "max" or form.stride != (1, 1):
-        return pooled(F.conv2d(x, signs, None, form.stride, form.padding), form)
-    total = F.conv2d(x, fold_pool(signs, first.size), None, first.stride, form.padding)
+        return pooled(_convolved(x, signs, form.stride, form.padding), form)
+    total = _convolved(x, fold_pool(signs, first.size), (first.stride, first.stride), form.padding)
     return pooled(total, form._replace(pools=form.pools[1:]))
+
+
+def _convolved(x: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
+    """Return the convolution of x; its only operations on x are products with the kernel, and sums.
+
+    NNPACK, which PyTorch takes where oneDNN is switched off, transforms images, and whole numbers do not stay whole.
+    """
+    with torch.backends.nnpack.flags(enabled=False):
+        return F.conv2d(x, kernel, None, stride, padding)
 
 
 def pooled(total: Tensor, form: Form) -> Tensor:
