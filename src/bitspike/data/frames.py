@@ -11,7 +11,7 @@ from torch import Tensor
 from bitspike.data.indexing import Indexed, SequenceSample, groups_of, groups_on, labels_in_words
 from bitspike.data.tally import Tally
 from bitspike.ops.available import fused_on_gpu
-from bitspike.ops.batches import c
+from bitspike.ops.batches import c as batches_c
 from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.scatter import put
 
@@ -103,8 +103,8 @@ class Frames(Indexed):
         longest = self.longest
         if fused_on_gpu(rows.device):
             from bitspike.ops.batches.triton import jittered_counts
-        elif c.usable(self.index):
-            from bitspike.ops.batches.c import jittered_counts
+        elif batches_c.usable(self.index, self.count):
+            jittered_counts = batches_c.jittered_counts
         else:
             from bitspike.ops.batches.event_jitter import jittered_counts
         if rows.device.type == "cpu":  # less work, and nothing to wait for

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from bitspike.nn.checked import Check, Checked
 from bitspike.nn.sharding import Shard
+from bitspike.ops.available import transformed
 from bitspike.ops.checks import as_number
 from bitspike.ops.dropout import c as dropout_c
 from bitspike.ops.dropout.reference import dropout
@@ -57,11 +58,11 @@ class Dropout(nn.Dropout, Checked):
         return x * kept[:, self.shard.start : self.shard.stop]
 
     def _from_key(self, key: Tensor, x: Tensor, first_row: int) -> Tensor:
-        if x.device.type != "cpu" or library() is None:
+        if x.device.type != "cpu" or library() is None or transformed():
             return dropout(x, self.p, key, self.layer, first_row)
         draws = dropout_c.draw(self.p, key, self.layer, first_row * x.shape[2:].numel())
         if usable(x):
-            return dropout_c.dropout(x, self.p, draws)
+            return dropout_c.dropout(x, draws, 1 / (1 - self.p))
         return torch.where(dropout_c.keep_mask(tuple(x.shape), draws).bool(), x * (1 / (1 - self.p)), 0)
 
 

@@ -84,7 +84,7 @@ def test_a_batch_of_frames_is_made_in_c_and_elsewhere_with_the_same_numbers(monk
     assert len(calls) == 1
     for name, value in (("BITSPIKE_BACKEND", "reference"), ("BITSPIKE_BACKEND", "torch")):
         monkeypatch.setenv(name, value)
-        assert not c.usable(frames.index)
+        assert not c.usable(frames.index, frames.count)
         assert frames.jittered_batch(rows, ALL, key)[0].equal(ours)
         monkeypatch.delenv(name)
     monkeypatch.setattr(library, "library", lambda: None)

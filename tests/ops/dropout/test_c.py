@@ -29,7 +29,7 @@ def test_the_mask_is_that_of_the_definition(steps, batch, neurons, p, key, first
 )  # fmt: skip
 def test_dropout_and_its_gradient_are_the_definition(steps, batch, neurons, p, key):
     x = torch.randn(steps, batch, neurons, generator=torch.Generator().manual_seed(key & 0xFFFF), requires_grad=True)
-    got = dropout_c.dropout(x, p, dropout_c.draw(p, torch.tensor(key), 3, 0))
+    got = dropout_c.dropout(x, dropout_c.draw(p, torch.tensor(key), 3, 0), 1 / (1 - p))
     wanted = dropout.dropout(x, p, torch.tensor(key), 3)
     assert torch.equal(got, wanted)
     towards = torch.randn_like(x)
@@ -40,6 +40,6 @@ def test_dropout_and_its_gradient_are_the_definition(steps, batch, neurons, p, k
 def test_a_gradient_of_dropout_can_be_differentiated_again():
     x = torch.ones(6, 2, 3, dtype=torch.float32, requires_grad=True)
     draws = dropout_c.draw(0.5, torch.tensor(7), 0, 0)
-    (grad,) = torch.autograd.grad(dropout_c.dropout(x, 0.5, draws).square().sum(), x, create_graph=True)
+    (grad,) = torch.autograd.grad(dropout_c.dropout(x, draws, 2.0).square().sum(), x, create_graph=True)
     (again,) = torch.autograd.grad(grad.sum(), x)
     assert torch.equal(again, 8 * dropout_c.keep_mask(tuple(x.shape), draws))

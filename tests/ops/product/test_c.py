@@ -33,6 +33,14 @@ def test_a_convolution_with_its_pool_is_its_modules(kind, steps, batch, channels
         assert_same(conv_block(channels, filters, kernel, pools), x)
 
 
+@pytest.mark.parametrize("size", [4, 16])
+def test_a_large_pool_is_its_module(size):
+    """Sums are divided by a power of two, so they are exact."""
+    x, kernels = inputs("counts", 2, 3, 2, 40, 37), torch.randn(5, 2, 4, 3).sign()
+    got, wanted = conv.conv_pool(x, kernels, size), F.avg_pool2d(F.conv2d(x.flatten(0, 1), kernels), size)
+    assert torch.equal(got, wanted.view_as(got))
+
+
 @pytest.mark.usefixtures("in_c")
 @pytest.mark.parametrize(
     "pools",

@@ -41,9 +41,10 @@ def filtered(block: Block, x: Tensor, past: Tensor | None) -> tuple[Tensor, Tens
     delay, gain, drop = block.delay, block.gain, block.spike_dropout
     if delay is None or refused_filter(block, x, past):
         return None
-    found = SpikeFilter(in_range(delay.delays, delay.longest, training=True), delay.longest, delay.width)
-    if not bool(found.delays.isfinite().all()):  # type: ignore[union-attr]
+    delays = in_range(delay.delays, delay.longest, training=True)
+    if not (bool(delays.isfinite().all()) and 0 < float(delay.width) < float("inf")):
         return None
+    found = SpikeFilter(delays, delay.longest, delay.width)
     if gain is not None:
         gains = in_range(gain.gains, gain.largest, training=gain.training)
         found = replace(found, gains=gains, largest_gain=gain.largest)

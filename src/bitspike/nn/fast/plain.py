@@ -23,7 +23,17 @@ from bitspike.ops.lif.surrogate import GRADS
 
 PARTS = frozenset(("synapse", "pools", "norm", "dropout", "lif", "delay", "gain", "spike_dropout"))  # of a block
 _METHODS = frozenset(
-    ("forward", "signs", "recurrent_weight", "recurrent_factors", "pooled", "_conv_forward", "rounded")
+    (
+        "forward",
+        "signs",
+        "recurrent_weight",
+        "recurrent_factors",
+        "pooled",
+        "gained",
+        "_conv_forward",
+        "rounded",
+        "remember",
+    )
 )  # that fast paths do not call
 
 

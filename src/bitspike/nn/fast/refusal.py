@@ -32,11 +32,14 @@ NOT_EVERYWHERE = "shares its statistics with a process that has no sample of thi
 
 def refused_filter(block: Block, x: Tensor, past: Tensor | None) -> str | None:
     """Return why the modules must drop, delay and multiply spikes `x [T, B, N, ...]`; None if C can in one pass."""
-    delay, gain, drop = block.delay, block.gain, block.spike_dropout
-    if delay is None or not delay.training:
-        return "has no soft delay"
-    neurons = len(delay.delays)
+    synapse, delay, gain, drop = block.synapse, block.delay, block.gain, block.spike_dropout
+    if not isinstance(synapse, (BinaryLinear, BinaryConv2d)) or delay is None or not delay.training:
+        return "has no soft delay before a synapse of ours"
+    neurons, dims = _inputs(block), 3 if isinstance(synapse, BinaryLinear) else 5
+    if x.dim() != dims or x.shape[2] != neurons:
+        return f"takes [T, B, {neurons}, ...] of {dims} dimensions, not {list(x.shape)}"
     parts = (
+        plain.redefined(block, blocks.Block),
         plain.changed_delay(delay, neurons, x.device),
         None if gain is None else plain.changed_gain(gain, neurons, x.device),
         None if drop is None else plain.changed_dropout(drop),
@@ -44,10 +47,10 @@ def refused_filter(block: Block, x: Tensor, past: Tensor | None) -> str | None:
     for reason in parts:
         if reason:
             return reason
-    if delay.width.requires_grad or not library.usable(x, block.lif.backend):
-        return "learns the width of its delays, or does not run in C"
-    if x.dim() < 3 or x.shape[2] != neurons:
-        return f"takes [T, B, {neurons}, ...], not {list(x.shape)}"
+    if delay.width.requires_grad:
+        return "learns the width of its delays"
+    if not library.usable(x, block.lif.backend):
+        return "does not run in C"
     if past is not None and not is_ordinary(past, (delay.longest, *x.shape[1:]), x.device):
         return "continues a state that does not fit"
     return None

@@ -2,8 +2,8 @@
 
 - `scatter.py`: the definition of a batch of binned events.
 - `jitter.py`: the definition of training images that are moved and made brighter or darker.
-- `event_jitter.py`: the definition of training events that are moved and stretched.
-- `c.py`, `event_jitter.c`: moved and stretched events on the CPU.
+- `event_jitter.py`: the definition of training events that are moved, stretched and thinned.
+- `c.py`, `event_jitter.c`: the same on the CPU.
 - `mix.py`: the definition of training events that are mixed with those of another sample.
 - `triton.py`, `kernels.py`, `kernels_events.py`: all of them on a GPU, and what an iteration counts.
 """

@@ -26,9 +26,10 @@ class _CJitter(ctypes.Structure):
 declare("event_jitter", *[POINTER] * 5, NUMBER, POINTER, result=None)
 
 
-def usable(index: Tensor) -> bool:
-    """Return whether batches of these bins may be made in C: they are on the CPU, and C is there and not forbidden."""
-    return index.device.type == "cpu" and allowed()
+def usable(index: Tensor, count: Tensor) -> bool:
+    """Return whether batches of these bins may be made in C: int32 and uint8 on the CPU, and C there, not forbidden."""
+    fits = (index.dtype, count.dtype) == (torch.int32, torch.uint8)
+    return fits and index.device.type == count.device.type == "cpu" and allowed()
 
 
 def jittered_counts(
@@ -46,8 +47,11 @@ def jittered_counts(
 ) -> Tensor:
     """Return what the definition in event_jitter.py returns, bit for bit: counts `[steps, batch, size]` in uint8."""
     (height, width), size = sensor(shape), torch.Size(shape).numel()
-    index, count, starts = index.contiguous(), count.contiguous(), starts[rows]
-    lengths = lengths[rows].clamp(max=longest)
+    index, count = index.contiguous(), count.contiguous()
+    starts, lengths = starts[rows].long(), lengths[rows].long().clamp(0, longest)
+    stored = min(len(index), len(count))
+    if len(rows) and not (0 <= int(starts.min()) and int((starts + lengths).max()) <= stored):
+        raise IndexError(f"jittered_counts: samples must lie within the {stored} stored bins, but some do not")
     counts = torch.zeros(steps, len(rows), size, dtype=torch.uint8, device="cpu")
     settings = _CJitter(
         int(key) & (2**64 - 1), steps, len(rows), size, height, width, len(shape) > 1, first_row,

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bitspike.ops.available import transformed
 from bitspike.ops.buffers import pool
-from bitspike.ops.dropout.reference import dropped_below
+from bitspike.ops.checks import is_ordinary
+from bitspike.ops.dropout.reference import dropped_below, numbers
 from bitspike.ops.native.library import COUNT, NUMBER, POINTER, declare, kernels
 
 _ALONE = 1 << 15  # values below which waking a second thread costs more than it saves
@@ -41,9 +43,12 @@ def keep_mask(shape: tuple[int, ...], draws: Draw) -> Tensor:
     return kept
 
 
-def dropout(x: Tensor, p: float, draws: Draw) -> Tensor:
-    """Return the definition's dropout of x `[T, B, ...]`, float32, bit for bit; the mask is drawn again backward."""
-    out: Tensor = _Dropout.apply(x.contiguous(), draws, 1 / (1 - p))
+def dropout(x: Tensor, draws: Draw, scale: float) -> Tensor:
+    """Return the definition's dropout of x `[T, B, ...]`, float32, bit for bit; the mask is drawn again backward.
+
+    `scale`, by which what is kept is multiplied, is 1 / (1 - p).
+    """
+    out: Tensor = _Dropout.apply(x, draws, scale)
     return out
 
 
@@ -51,7 +56,7 @@ class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, draws: Draw, scale: float) -> Tensor:
         ctx.draws, ctx.scale = draws, scale
-        out, places = pool.empty(x.shape), x.shape[1:].numel()
+        x, out, places = x.contiguous(), pool.empty(x.shape), x.shape[1:].numel()
         threads = torch.get_num_threads() if x.numel() >= _ALONE else 1
         given = ctypes.byref(draws), x.shape[0], places, scale, threads
         kernels().dropout_scale(*given, x.data_ptr(), out.data_ptr())
@@ -59,4 +64,18 @@ class _Dropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return _Dropout.apply(grads[0].contiguous(), ctx.draws, ctx.scale), None, None
+        return _of_gradient(grads[0], ctx.draws, ctx.scale), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
+        return _of_gradient(tangents[0], ctx.draws, ctx.scale)
+
+
+def _of_gradient(grad: Tensor, draws: Draw, scale: float) -> Tensor:
+    """Return `dropout` of a gradient; within a transform of torch.func by PyTorch, since its memory must not be read."""
+    if is_ordinary(grad, grad.shape, torch.device("cpu")) and not transformed():
+        return dropout(grad, draws, scale)
+    key = torch.tensor(ctypes.c_int64(draws.key).value, device="cpu")
+    place = torch.arange(grad.shape[1:].numel(), device="cpu") + draws.first
+    kept = numbers(len(grad), place, key, draws.layer) >= draws.below
+    return torch.where(kept.view(grad.shape), grad * scale, 0)

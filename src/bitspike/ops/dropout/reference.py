@@ -44,13 +44,16 @@ def dropped_below(p: float) -> int:
 
 def keep_mask(shape: torch.Size | tuple[int, ...], p: float, key: Tensor, layer: int, first_row: int = 0) -> Tensor:
     """Draw truth values `[T, B, ...]`, each True with probability 1 - p; rows are counted from `first_row` on."""
-    steps, batch = shape[0], shape[1]
     neurons = torch.Size(shape[2:]).numel()
-    place = torch.arange(batch * neurons, device=key.device) + first_row * neurons
+    place = torch.arange(shape[1] * neurons, device=key.device) + first_row * neurons
+    return (numbers(shape[0], place, key, layer) >= dropped_below(p)).view(shape)
+
+
+def numbers(steps: int, place: Tensor, key: Tensor, layer: int) -> Tensor:
+    """Draw a 32-bit number (in int64) for each step and each of the places `[P]`: `[steps, P]`."""
     block = torch.arange(-(-steps // 4), device=key.device)[:, None]
     still = torch.zeros_like(block)
-    draws = torch.stack(philox((place, block, still + layer, still), key), 1)
-    return (draws.flatten(0, 1)[:steps] >= dropped_below(p)).view(shape)
+    return torch.stack(philox((place, block, still + layer, still), key), 1).flatten(0, 1)[:steps]
 
 
 def dropout(x: Tensor, p: float, key: Tensor, layer: int, first_row: int = 0) -> Tensor:

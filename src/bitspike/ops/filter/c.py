@@ -81,6 +81,8 @@ class _Soft(torch.autograd.Function):
         drawn = None if draws is None else ctypes.byref(draws)
         arguments = ctypes.byref(given), x.data_ptr(), drawn, _threads(x)
         succeed("filter_soft", kernels().filter_soft(*arguments, *map(address, (held, out))))
+        if not (ctx.needs_input_grad[0] or ctx.needs_input_grad[2]):
+            ctx.mark_non_differentiable(held)
         return out, held
 
     @staticmethod
@@ -98,7 +100,7 @@ class _Soft(torch.autograd.Function):
         failed = kernels().filter_soft_backward(*arguments, *map(address, (of_x, of_past, sums)))
         succeed("filter_soft_backward", failed)
         if of_held is not None:
-            _add_held(of_held, of_x, of_past, kept, ctx.scale)
+            _add_held(of_held, len(x), of_x, of_past, kept, ctx.scale)
         of_weights, of_gains = _learnt(None if sums is None else sums.sum(0), weights, gains)
         return of_x, of_weights, of_past, of_gains, None, None
 
@@ -112,14 +114,15 @@ def _learnt(sums: Tensor | None, weights: Tensor, gains: Tensor | None) -> tuple
     return (sums * gains[:, None]).float(), (sums * weights).sum(1).float()
 
 
-def _add_held(grad: Tensor, of_x: Tensor | None, of_past: Tensor | None, kept: Tensor | None, scale: float) -> None:
-    """Add the gradient of the last steps to those of the input and of the steps before it, in place."""
-    steps = len(grad) if of_x is None else len(of_x)
+def _add_held(
+    grad: Tensor, steps: int, of_x: Tensor | None, of_past: Tensor | None, kept: Tensor | None, scale: float
+) -> None:
+    """Add the gradient of the last steps to those of the input, of so many steps, and of the steps before it."""
     new = min(steps, len(grad))  # of the last steps that are input
     if of_x is not None and new:
         share = grad[len(grad) - new :]
         if kept is not None:
-            t = torch.arange(steps - new, steps)
+            t = torch.arange(steps - new, steps, device="cpu")
             bits = kept[t // _PER_DRAW] >> (t % _PER_DRAW).to(torch.uint8).view(-1, *[1] * (grad.dim() - 1))
             share = share * scale * (bits & 1)
         of_x[steps - new :] += share
