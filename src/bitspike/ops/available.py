@@ -42,6 +42,12 @@ def transformed() -> bool:
     return bool(torch._C._are_functorch_transforms_active())  # as torch.autograd.Function asks
 
 
+def in_memory(tensor: torch.Tensor) -> bool:
+    """Return whether the tensor has memory that may be read: not within a transform or a batch of gradients."""
+    batched = torch._C._functorch.is_legacy_batchedtensor(tensor)  # of torch.autograd.grad(is_grads_batched=True)
+    return not (batched or transformed())
+
+
 def no_fused_kernels(device: torch.device) -> str | None:
     """Return why fused kernels do not run on `device`; None if they do. BITSPIKE_BACKEND may forbid them."""
     if (forced := os.environ.get("BITSPIKE_BACKEND") or "auto") != "auto":

@@ -90,3 +90,23 @@ def test_a_batch_of_frames_is_made_in_c_and_elsewhere_with_the_same_numbers(monk
     monkeypatch.setattr(library, "library", lambda: None)
     assert frames.jittered_batch(rows, ALL, key)[0].equal(ours)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("starts", -1), ("starts", 999), ("lengths", 999)])
+def test_samples_outside_of_the_stored_bins_are_refused(name, value):
+    frames = frames_from_dense(dense(4, 6, (5,), 1, 0.6), torch.arange(4))
+    getattr(frames, name)[2] = value
+    given = list(call(frames, [1, 2], ALL))
+    given[7] = 10_000  # so that no length is cut to the longest sample's
+    with pytest.raises(IndexError, match="samples must lie within the"):
+        c.jittered_counts(*given)
+    given[4] = torch.tensor([1, 3])  # the others are made
+    c.jittered_counts(*given)
+
+
+def test_bins_of_other_kinds_are_left_to_the_definition():
+    frames = frames_from_dense(dense(4, 6, (5,), 1, 0.6), torch.arange(4))
+    assert c.usable(frames.index, frames.count)
+    assert not c.usable(frames.index.long(), frames.count)
+    assert not c.usable(frames.index, frames.count.int())
+    assert not c.usable(frames.index.to("meta"), frames.count)

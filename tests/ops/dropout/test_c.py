@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.autograd import forward_ad
 
 from bitspike.ops.dropout import c as dropout_c
 from bitspike.ops.dropout import reference as dropout
@@ -43,3 +44,35 @@ def test_a_gradient_of_dropout_can_be_differentiated_again():
     (grad,) = torch.autograd.grad(dropout_c.dropout(x, draws, 2.0).square().sum(), x, create_graph=True)
     (again,) = torch.autograd.grad(grad.sum(), x)
     assert torch.equal(again, 8 * dropout_c.keep_mask(tuple(x.shape), draws))
+
+
+def dropped(x):
+    return dropout_c.dropout(x, dropout_c.draw(0.4, torch.tensor(7), 2, 5), 1 / 0.6)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # in PyTorch itself
+def test_tangents_are_dropped_alike():
+    x, tangent = torch.randn(6, 2, 3, dtype=torch.float32), torch.randn(6, 2, 3, dtype=torch.float32)
+    with forward_ad.dual_level():
+        out = forward_ad.unpack_dual(dropped(forward_ad.make_dual(x, tangent)))
+        assert torch.equal(out.primal, dropped(x))
+        assert torch.equal(out.tangent, dropped(tangent))
+
+
+def test_gradients_in_a_batch_are_each_gradient():
+    """The backward pass is mapped over them: what it gets has no memory of its own."""
+    x = torch.randn(6, 2, 3, dtype=torch.float32, requires_grad=True)
+    towards = torch.randn(4, 6, 2, 3, dtype=torch.float32)
+    (together,) = torch.autograd.grad(dropped(x), x, towards, is_grads_batched=True)
+    alone = torch.stack([torch.autograd.grad(dropped(x), x, one)[0] for one in towards])
+    assert torch.equal(together, alone)
+    mapped = torch.func.vmap(lambda one: torch.autograd.grad(out, x, one, retain_graph=True)[0])
+    out = dropped(x)
+    assert torch.equal(mapped(towards), alone)
+
+
+def test_numbers_may_lie_in_any_order():
+    x = torch.randn(3, 2, 6, dtype=torch.float32).transpose(0, 2).requires_grad_()
+    assert torch.equal(dropped(x), dropped(x.contiguous()))
+    (grad,) = torch.autograd.grad(dropped(x).sum(), x)
+    assert torch.equal(grad, dropped(torch.ones(6, 2, 3, dtype=torch.float32)))

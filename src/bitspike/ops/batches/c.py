@@ -50,7 +50,7 @@ def jittered_counts(
     index, count = index.contiguous(), count.contiguous()
     starts, lengths = starts[rows].long(), lengths[rows].long().clamp(0, longest)
     stored = min(len(index), len(count))
-    if len(rows) and not (0 <= int(starts.min()) and int((starts + lengths).max()) <= stored):
+    if len(rows) and not (int(starts.min()) >= 0 and int((starts + lengths).max()) <= stored):
         raise IndexError(f"jittered_counts: samples must lie within the {stored} stored bins, but some do not")
     counts = torch.zeros(steps, len(rows), size, dtype=torch.uint8, device="cpu")
     settings = _CJitter(

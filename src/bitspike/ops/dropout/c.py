@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bitspike.ops.available import transformed
+from bitspike.ops.available import in_memory
 from bitspike.ops.buffers import pool
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.dropout.reference import dropped_below, numbers
@@ -72,8 +72,8 @@ class _Dropout(torch.autograd.Function):
 
 
 def _of_gradient(grad: Tensor, draws: Draw, scale: float) -> Tensor:
-    """Return `dropout` of a gradient; within a transform of torch.func by PyTorch, since its memory must not be read."""
-    if is_ordinary(grad, grad.shape, torch.device("cpu")) and not transformed():
+    """Return `dropout` of a gradient; by PyTorch if that has no memory of its own."""
+    if is_ordinary(grad, grad.shape, torch.device("cpu")) and in_memory(grad):
         return dropout(grad, draws, scale)
     key = torch.tensor(ctypes.c_int64(draws.key).value, device="cpu")
     place = torch.arange(grad.shape[1:].numel(), device="cpu") + draws.first
