@@ -1,16 +1,16 @@
 """Does annealing win when every variant is tuned alike? A search for each, its best trials trained long, one table.
 
     python benchmarks/fair_search.py fashion|shd --out DIR [--stage search|long|report] [--trials 500] [--epochs N]
-        [--best 3] [--seeds 5] [--long 110] [--workers 4] [--together 10] [--only VARIANTS] [--rank RANKS]
-        [--set KEY=VALUE ...]
+        [--best 3] [--seeds 5] [--long 110] [--workers 4] [--together 10] [--processes 1] [--minutes M]
+        [--only VARIANTS] [--set KEY=VALUE ...]
 
 The variants are theta = 1, a fixed theta, annealed thresholds with the clamped surrogate, and with one that moves. Each
 gets the same number of short trials in the paper's space, judged by validation samples. The learning rate's half period
 is the length of a trial. The best trials of each are trained for `--long` epochs with several seeds; the learning
 rate's period and the rates of the thresholds are stretched alike (`bitspike sweep best --epochs N --scale`). Validation
-samples choose the epoch and, among a variant's settings, the one whose test accuracy counts. Every stage goes on where
-it was stopped. Several processes share the long trainings if each is given its own `--only` or `--rank`. `report`
-writes DIR/fair-search.json, and DIR/fair-search.png where matplotlib is installed.
+samples choose the epoch and, among a variant's settings, the one whose test accuracy counts. `--processes` searches, or
+long trainings, run at once. Every stage goes on where it was stopped, by `--minutes` or otherwise. `report` writes
+DIR/fair-search.json, and DIR/fair-search.png where matplotlib is installed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ import shlex
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,28 +60,56 @@ class Setting:
         return self.folder.with_suffix(".toml")
 
 
-def bitspike(*arguments: str, out: Path | None = None) -> None:
-    """Run a command of bitspike; its output goes into the file, or to the terminal."""
+class TimeIsUp(Exception):
+    """The minutes that were given are over."""
+
+
+def bitspike(*arguments: str, out: Path | None = None, ends: float = float("inf")) -> None:
+    """Run a command of bitspike; its output goes into the file, or to the terminal.
+
+    At `ends`, by the monotonic clock, it is asked to stop, and TimeIsUp is raised.
+    """
+    if time.monotonic() >= ends:
+        raise TimeIsUp
     command = [sys.executable, "-m", "bitspike", *arguments]
     print("+ bitspike", shlex.join(arguments), flush=True)
-    if out is None:
-        subprocess.run(command, check=True)
-    else:
+    if out is not None:
         write_text(out, subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return
+    process = subprocess.Popen(command)
+    try:
+        status = process.wait(None if ends == float("inf") else max(ends - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.wait()
+        raise TimeIsUp from None
+    if status:
+        raise subprocess.CalledProcessError(status, command)
+
+
+def at_once(given: argparse.Namespace, calls: Sequence[Callable[[], None]]) -> None:
+    """Make all calls, `given.processes` of them at once; the first error is raised when all have ended."""
+    with ThreadPoolExecutor(given.processes) as pool:
+        for done in [pool.submit(call) for call in calls]:
+            done.result()
 
 
 def search(given: argparse.Namespace) -> None:
     """Run the search of every variant, or go on with it."""
+    at_once(given, [partial(search_variant, given, variant) for variant in given.only])
+
+
+def search_variant(given: argparse.Namespace, variant: str) -> None:
+    """Run the search of a variant, or go on with it."""
     epochs = given.epochs or EPOCHS[given.task]
+    _, preset, settings = VARIANTS[variant]
     common = [f"train.half_period={epochs * ITERATIONS[given.task]}", *given.settings]
-    for variant in given.only:
-        _, preset, settings = VARIANTS[variant]
-        sets = [word for setting in (*common, *settings) for word in ("--set", setting)]
-        bitspike(
-            "sweep", "run", f"{given.task}/{preset}", "--trials", str(given.trials), "--epochs", str(epochs),
-            "--workers", str(given.workers), "--together", str(given.together), "--device", given.device,
-            "--out", str(given.out / variant), "--study", f"{given.task}-{variant}", *sets,
-        )  # fmt: skip
+    sets = [word for setting in (*common, *settings) for word in ("--set", setting)]
+    bitspike(
+        "sweep", "run", f"{given.task}/{preset}", "--trials", str(given.trials), "--epochs", str(epochs),
+        "--workers", str(given.workers), "--together", str(given.together), "--device", given.device,
+        "--out", str(given.out / variant), "--study", f"{given.task}-{variant}", *sets, ends=given.ends,
+    )  # fmt: skip
 
 
 def best_settings(given: argparse.Namespace) -> Iterator[Setting]:
@@ -93,21 +124,24 @@ def best_settings(given: argparse.Namespace) -> Iterator[Setting]:
 
 
 def train_long(given: argparse.Namespace) -> None:
-    """Train the best settings of every variant with several seeds, or go on with them."""
-    for setting in best_settings(given):
-        if setting.rank not in given.rank:
-            continue
-        setting.folder.parent.mkdir(parents=True, exist_ok=True)
-        if not setting.file.is_file():
-            bitspike(
-                "sweep", "best", str(given.out / setting.variant), "--trial", str(setting.trial),
-                "--epochs", str(given.long), "--scale", out=setting.file,
-            )  # fmt: skip
-        at_once = ["--together"] if given.together > 1 else []
+    """Train the best settings of every variant with several seeds, or go on with them; the best of all come first."""
+    settings = sorted(best_settings(given), key=lambda setting: setting.rank)
+    at_once(given, [partial(train_setting, given, setting) for setting in settings])
+
+
+def train_setting(given: argparse.Namespace, setting: Setting) -> None:
+    """Train a setting with several seeds, or go on with it."""
+    setting.folder.parent.mkdir(parents=True, exist_ok=True)
+    if not setting.file.is_file():
         bitspike(
-            "train", str(setting.file), "--trials", str(given.seeds), *at_once, "--seed", "0", "--resume",
-            "--device", given.device, "--out", str(setting.folder), "--set", "train.tensorboard=false",
+            "sweep", "best", str(given.out / setting.variant), "--trial", str(setting.trial),
+            "--epochs", str(given.long), "--scale", out=setting.file, ends=given.ends,
         )  # fmt: skip
+    together = ["--together"] if given.together > 1 else []
+    bitspike(
+        "train", str(setting.file), "--trials", str(given.seeds), *together, "--seed", "0", "--resume",
+        "--device", given.device, "--out", str(setting.folder), "--set", "train.tensorboard=false", ends=given.ends,
+    )  # fmt: skip
 
 
 def results_of(setting: Setting) -> dict[str, Any]:
@@ -197,14 +231,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--long", type=int, default=110, help="epochs of a long training")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--together", type=int, default=10, help="trials of a worker at once; 1: seeds, too")
+    parser.add_argument("--processes", type=int, default=1, help="searches, or settings trained long, at once")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop; the same command goes on")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--rank", nargs="+", type=int, help="train only these settings long, 0 is the best")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     given = parser.parse_args(arguments)
-    given.rank = range(given.best) if given.rank is None else given.rank
+    given.ends = time.monotonic() + 60 * given.minutes
     for stage in given.stage or STAGES:
-        STAGES[stage](given)
+        try:
+            STAGES[stage](given)
+        except TimeIsUp:
+            print(f"the {given.minutes:g} minutes are over; the same command goes on", file=sys.stderr)
 
 
 STAGES = {"search": search, "long": train_long, "report": report}
