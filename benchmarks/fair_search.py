@@ -72,7 +72,7 @@ def bitspike(*arguments: str, out: Path | None = None, ends: float = float("inf"
     if time.monotonic() >= ends:
         raise TimeIsUp
     command = [sys.executable, "-m", "bitspike", *arguments]
-    print("+ bitspike", shlex.join(arguments), flush=True)
+    print(f"+ bitspike {shlex.join(arguments)}\n", end="", flush=True)  # in one piece: others print, too
     if out is not None:
         write_text(out, subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         return
