@@ -12,6 +12,7 @@ from bitspike.data.indexing import Indexed, SequenceSample, groups_of, groups_on
 from bitspike.data.tally import Tally
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.batches import c as batches_c
+from bitspike.ops.batches.bins import Bins
 from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.scatter import put
 
@@ -87,6 +88,11 @@ class Frames(Indexed):
         tally = None if self.tally is None else self.tally.select(rows)
         return replace(self, **chosen, groups=groups_of(self.groups, rows), tally=tally)
 
+    @property
+    def bins(self) -> Bins:
+        """The stored bins, as batches are made from them."""
+        return Bins(self.index, self.count, self.starts, self.lengths, self.steps, self.shape, self.longest)
+
     def _sample(self, row: Tensor) -> SequenceSample:
         counts, labels = self.batch(row.to(self.labels.device))
         return SequenceSample(counts[:, 0].float(), int(labels))
@@ -100,25 +106,21 @@ class Frames(Indexed):
         self, rows: Tensor, jitter: EventJitter, key: Tensor, first_row: int = 0
     ) -> tuple[Tensor, Tensor]:
         """Return a batch, moved and stretched as drawn from `key` (an int64) and the place in the batch."""
-        longest = self.longest
+        bins = self.bins
         if fused_on_gpu(rows.device):
             from bitspike.ops.batches.triton import jittered_counts
-        elif batches_c.usable(self.index, self.count):
+        elif batches_c.usable(bins):
             jittered_counts = batches_c.jittered_counts
         else:
             from bitspike.ops.batches.event_jitter import jittered_counts
         if rows.device.type == "cpu":  # less work, and nothing to wait for
-            longest = int(self.lengths[rows].max()) if len(rows) else 0
-        counts = jittered_counts(
-            self.index, self.count, self.starts, self.lengths, rows, self.steps, self.shape, longest, jitter, key,
-            first_row,
-        )  # fmt: skip
-        counts = counts.view(self.steps, len(rows), *self.shape)
+            bins = replace(bins, longest=int(self.lengths[rows].max()) if len(rows) else 0)
+        counts = jittered_counts(bins, rows, jitter, key, first_row).view(self.steps, len(rows), *self.shape)
         return (counts.float() if rows.device.type == "cpu" else counts), self.labels[rows]
 
     def _copied(self, rows: Tensor) -> Tensor:
         """Make a batch sample by sample: the least work on a CPU, where a call costs little."""
-        size, batch = torch.Size(self.shape).numel(), len(rows)
+        size, batch = self.bins.size, len(rows)
         out = torch.zeros(self.steps * batch * size, dtype=torch.float32, device="cpu")
         for row, (start, length) in enumerate(
             zip(self.starts[rows].tolist(), self.lengths[rows].tolist(), strict=True)
@@ -136,10 +138,7 @@ class Frames(Indexed):
             from bitspike.ops.batches.triton import scatter_counts
         else:
             from bitspike.ops.batches.scatter import scatter_counts
-        size = torch.Size(self.shape).numel()
-        return scatter_counts(
-            self.index, self.count, self.starts, self.lengths, rows, self.steps, size, self.longest
-        )  # fmt: skip
+        return scatter_counts(self.bins, rows)
 
 
 def frames_from_dense(values: Tensor, labels: Tensor, groups: Tensor | None = None) -> Frames:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,9 +22,7 @@ SHARES = [0.0, 1e-9, 0.3, 0.9]
 
 
 def call(frames, rows, jitter, key=0x1234_5678_9ABC, first_row=0):
-    lists = frames.index, frames.count, frames.starts, frames.lengths
-    rows = torch.tensor(rows, dtype=torch.long)
-    return *lists, rows, frames.steps, frames.shape, frames.longest, jitter, torch.tensor(key), first_row
+    return frames.bins, torch.tensor(rows, dtype=torch.long), jitter, torch.tensor(key), first_row
 
 
 @given(
@@ -84,7 +83,7 @@ def test_a_batch_of_frames_is_made_in_c_and_elsewhere_with_the_same_numbers(monk
     assert len(calls) == 1
     for name, value in (("BITSPIKE_BACKEND", "reference"), ("BITSPIKE_BACKEND", "torch")):
         monkeypatch.setenv(name, value)
-        assert not c.usable(frames.index, frames.count)
+        assert not c.usable(frames.bins)
         assert frames.jittered_batch(rows, ALL, key)[0].equal(ours)
         monkeypatch.delenv(name)
     monkeypatch.setattr(library, "library", lambda: None)
@@ -96,17 +95,15 @@ def test_a_batch_of_frames_is_made_in_c_and_elsewhere_with_the_same_numbers(monk
 def test_samples_outside_of_the_stored_bins_are_refused(name, value):
     frames = frames_from_dense(dense(4, 6, (5,), 1, 0.6), torch.arange(4))
     getattr(frames, name)[2] = value
-    given = list(call(frames, [1, 2], ALL))
-    given[7] = 10_000  # so that no length is cut to the longest sample's
+    frames = replace(frames, longest=10_000)  # so that no length is cut to the longest sample's
     with pytest.raises(IndexError, match="samples must lie within the"):
-        c.jittered_counts(*given)
-    given[4] = torch.tensor([1, 3])  # the others are made
-    c.jittered_counts(*given)
+        c.jittered_counts(*call(frames, [1, 2], ALL))
+    c.jittered_counts(*call(frames, [1, 3], ALL))  # the others are made
 
 
 def test_bins_of_other_kinds_are_left_to_the_definition():
     frames = frames_from_dense(dense(4, 6, (5,), 1, 0.6), torch.arange(4))
-    assert c.usable(frames.index, frames.count)
-    assert not c.usable(frames.index.long(), frames.count)
-    assert not c.usable(frames.index, frames.count.int())
-    assert not c.usable(frames.index.to("meta"), frames.count)
+    assert c.usable(frames.bins)
+    assert not c.usable(replace(frames.bins, index=frames.index.long()))
+    assert not c.usable(replace(frames.bins, count=frames.count.int()))
+    assert not c.usable(replace(frames.bins, index=frames.index.to("meta")))

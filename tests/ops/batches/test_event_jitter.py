@@ -31,9 +31,7 @@ SETTINGS = [
 
 
 def arguments(frames, rows, device="cpu"):
-    frames = frames.to(device)
-    lists = (frames.index, frames.count, frames.starts, frames.lengths)
-    return *lists, rows.to(device), frames.steps, frames.shape, frames.longest
+    return frames.to(device).bins, rows.to(device)
 
 
 def span(number, reach):
@@ -99,11 +97,10 @@ def test_it_is_the_definition_bin_by_bin(jitter, shape, seed, first_row, density
 
 def test_nothing_asked_for_changes_nothing():
     frames = frames_from_dense(dense(4, 7, (9,), 0, 0.5), torch.arange(4))
-    *lists, shape, longest = arguments(frames, torch.tensor([3, 1]))
+    given = arguments(frames, torch.tensor([3, 1]))
     assert not EventJitter()
     assert all(SETTINGS[1:])
-    plain = scatter_counts(*lists, shape[0], longest)
-    assert jittered_counts(*lists, shape, longest, EventJitter(), KEY).equal(plain)
+    assert jittered_counts(*given, EventJitter(), KEY).equal(scatter_counts(*given))
 
 
 def test_all_moves_are_about_equally_likely():

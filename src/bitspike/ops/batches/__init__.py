@@ -1,6 +1,6 @@
 """Batches of training samples, made on the device where they are used.
 
-- `scatter.py`: the definition of a batch of binned events.
+- `bins.py`: binned events as values; `scatter.py`: the definition of a batch of them.
 - `jitter.py`: the definition of training images that are moved and made brighter or darker.
 - `event_jitter.py`: the definition of training events that are moved, stretched and thinned.
 - `c.py`, `event_jitter.c`: the same on the CPU.

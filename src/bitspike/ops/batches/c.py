@@ -7,7 +7,8 @@ import ctypes
 import torch
 from torch import Tensor
 
-from bitspike.ops.batches.event_jitter import EventJitter, sensor
+from bitspike.ops.batches.bins import Bins, sensor
+from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.native.library import NUMBER, POINTER, allowed, declare, kernels
 
 _ALONE = 1 << 12  # bins below which waking a second thread costs more than it saves
@@ -26,38 +27,26 @@ class _CJitter(ctypes.Structure):
 declare("event_jitter", *[POINTER] * 5, NUMBER, POINTER, result=None)
 
 
-def usable(index: Tensor, count: Tensor) -> bool:
+def usable(bins: Bins) -> bool:
     """Return whether batches of these bins may be made in C: int32 and uint8 on the CPU, and C there, not forbidden."""
-    fits = (index.dtype, count.dtype) == (torch.int32, torch.uint8)
-    return fits and index.device.type == count.device.type == "cpu" and allowed()
+    fits = (bins.index.dtype, bins.count.dtype) == (torch.int32, torch.uint8)
+    return fits and bins.index.device.type == bins.count.device.type == "cpu" and allowed()
 
 
-def jittered_counts(
-    index: Tensor,
-    count: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    rows: Tensor,
-    steps: int,
-    shape: tuple[int, ...],
-    longest: int,
-    jitter: EventJitter,
-    key: Tensor,
-    first_row: int = 0,
-) -> Tensor:
+def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, first_row: int = 0) -> Tensor:
     """Return what the definition in event_jitter.py returns, bit for bit: counts `[steps, batch, size]` in uint8."""
-    (height, width), size = sensor(shape), torch.Size(shape).numel()
-    index, count = index.contiguous(), count.contiguous()
-    starts, lengths = starts[rows].long(), lengths[rows].long().clamp(0, longest)
+    height, width = sensor(bins.shape)
+    index, count = bins.index.contiguous(), bins.count.contiguous()
+    starts, lengths = bins.starts[rows].long(), bins.lengths[rows].long().clamp(0, bins.longest)
     stored = min(len(index), len(count))
     if len(rows) and not (int(starts.min()) >= 0 and int((starts + lengths).max()) <= stored):
         raise IndexError(f"jittered_counts: samples must lie within the {stored} stored bins, but some do not")
-    counts = torch.zeros(steps, len(rows), size, dtype=torch.uint8, device="cpu")
+    counts = torch.zeros(bins.steps, len(rows), bins.size, dtype=torch.uint8, device="cpu")
     settings = _CJitter(
-        int(key) & (2**64 - 1), steps, len(rows), size, height, width, len(shape) > 1, first_row,
+        int(key) & (2**64 - 1), bins.steps, len(rows), bins.size, height, width, len(bins.shape) > 1, first_row,
         jitter.shift, jitter.time_shift, jitter.reach, jitter.zoom_reach, jitter.most_lost,
     )  # fmt: skip
-    threads = torch.get_num_threads() if len(rows) * longest >= _ALONE else 1
+    threads = torch.get_num_threads() if len(rows) * bins.longest >= _ALONE else 1
     given = (tensor.data_ptr() for tensor in (index, count, starts, lengths))
     kernels().event_jitter(ctypes.byref(settings), *given, threads, counts.data_ptr())
     return counts

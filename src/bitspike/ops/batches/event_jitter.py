@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bitspike.ops.batches.bins import Bins, sensor
 from bitspike.ops.dropout.reference import philox
 
 # The counter's last word: dropout's is 0 and that of images 1, so that no two draws of a key are the same.
@@ -116,19 +117,7 @@ def places_within(axis: int, batch: int, entries: int, key: Tensor, first_row: i
     return torch.stack(halves, 2).flatten(1)[:, :entries]
 
 
-def jittered_counts(
-    index: Tensor,
-    count: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    rows: Tensor,
-    steps: int,
-    shape: tuple[int, ...],
-    longest: int,
-    jitter: EventJitter,
-    key: Tensor,
-    first_row: int = 0,
-) -> Tensor:
+def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, first_row: int = 0) -> Tensor:
     """Return counts `[steps, batch, size]` in uint8 of the samples `rows`, moved and stretched; see `scatter_counts`.
 
     A bin of step t goes to step floor((t + u) * factor) + later, with u drawn in [0, 1) for each bin, so that a longer
@@ -137,26 +126,26 @@ def jittered_counts(
     before it, with `down`. What leaves the time or the sensor is lost; bins that meet are added up, to at most 255.
     Before all this, n events in a bin become floor(n * share + w), with the `kept_share` and a third draw w in [0, 1).
     """
-    batch, size, (height, width) = len(rows), torch.Size(shape).numel(), sensor(shape)
-    entry = torch.arange(longest, device=rows.device)
-    held = entry < lengths[rows, None]
-    at = torch.where(held, starts[rows, None] + entry, 0)
-    place = index[at].long()
+    steps, shape, size, batch, (height, width) = bins.steps, bins.shape, bins.size, len(rows), sensor(bins.shape)
+    entry = torch.arange(bins.longest, device=rows.device)
+    held = entry < bins.lengths[rows, None]
+    at = torch.where(held, bins.starts[rows, None] + entry, 0)
+    place = bins.index[at].long()
     drawn = draws(jitter, batch, key, first_row)
     t, place = place // size, place % size
     x, y, plane = place % width, place // width % height, place // (width * height)
-    events = count[at].long()
+    events = bins.count[at].long()
     if jitter.thin:
-        part = places_within(COUNT, batch, longest, key, first_row)
+        part = places_within(COUNT, batch, bins.longest, key, first_row)
         events = events * kept_share(drawn, x, y, shape) + part >> 16
     if jitter.stretch:
-        t = (t * ONE + places_within(TIME, batch, longest, key, first_row)) * drawn.factor[:, None] >> 32
+        t = (t * ONE + places_within(TIME, batch, bins.longest, key, first_row)) * drawn.factor[:, None] >> 32
     if jitter.zoom:
-        x = _zoomed(x, places_within(ACROSS, batch, longest, key, first_row), drawn.zoom, width)
+        x = _zoomed(x, places_within(ACROSS, batch, bins.longest, key, first_row), drawn.zoom, width)
     t, x = t + drawn.later[:, None], x + drawn.right[:, None]
     if len(shape) > 1:
         if jitter.zoom:
-            y = _zoomed(y, places_within(DOWN, batch, longest, key, first_row), drawn.zoom, height)
+            y = _zoomed(y, places_within(DOWN, batch, bins.longest, key, first_row), drawn.zoom, height)
         y = y + drawn.down[:, None]
     held = held & (t >= 0) & (t < steps) & (x >= 0) & (x < width) & (y >= 0) & (y < height)
     row = torch.arange(batch, device=rows.device)[:, None]
@@ -171,11 +160,6 @@ def jittered_counts(
 def _zoomed(x: Tensor, within: Tensor, zoom: Tensor, width: int) -> Tensor:
     """floor((x + within - width/2) * zoom + width/2), where `within` and `zoom [B]` count parts of 2**-16."""
     return ((x * ONE + within - (width << 15)) * zoom[:, None] + (width << 31)) >> 32
-
-
-def sensor(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the height and the width of a sensor; a row of channels has height 1."""
-    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
 
 
 def add(sums: Tensor, at: Tensor, values: Tensor) -> None:

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from bitspike.ops.batches.event_jitter import sensor
+from bitspike.ops.batches.bins import sensor
 from bitspike.ops.dropout.reference import philox
 
 # The counter's last word: dropout's is 0, jitter's are 1 to 3, so that no two draws of a key are the same.

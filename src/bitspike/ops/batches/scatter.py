@@ -5,35 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bitspike.ops.batches.bins import Bins
 from bitspike.ops.product.geometry import padded
 
 
-def scatter_counts(
-    index: Tensor,
-    count: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    rows: Tensor,
-    steps: int,
-    size: int,
-    longest: int,
-    pad: int = 1,
-) -> Tensor:
-    """Return counts `[steps, batch, size]` in uint8 of the samples `rows`; `size` is padded to a multiple of `pad`.
-
-    Sample i is the `lengths[i]` bins from `starts[i]` on, of which none holds more than `longest`: `index` (int32) is
-    `t * size + position`, no place twice in a sample, and `count` (uint8) what is there. Nothing waits for the device.
-    """
-    batch, width = len(rows), padded(size, pad)
-    place = torch.arange(longest, device=rows.device)
-    held = place < lengths[rows, None]
-    at = torch.where(held, starts[rows, None] + place, 0)
+def scatter_counts(bins: Bins, rows: Tensor, pad: int = 1) -> Tensor:
+    """Return counts `[steps, batch, size]` in uint8 of the samples `rows`; `size` is padded to a multiple of `pad`."""
+    index, steps, size, batch, width = bins.index, bins.steps, bins.size, len(rows), padded(bins.size, pad)
+    place = torch.arange(bins.longest, device=rows.device)
+    held = place < bins.lengths[rows, None]
+    at = torch.where(held, bins.starts[rows, None] + place, 0)
     t = (index[at] // size).long()
     row = torch.arange(batch, device=rows.device)[:, None]
     spare = steps * batch * width  # one more bin, for the surplus entries of shorter samples
     target = torch.where(held, (t * batch + row) * width + index[at] - t * size, spare)
     out = torch.zeros(spare + 1, dtype=torch.uint8, device=rows.device)
-    put(out, target.flatten(), count[at].flatten())
+    put(out, target.flatten(), bins.count[at].flatten())
     return out[:-1].view(steps, batch, width)
 
 

@@ -7,7 +7,8 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from bitspike.ops.batches import kernels, kernels_events
-from bitspike.ops.batches.event_jitter import EventJitter, sensor
+from bitspike.ops.batches.bins import Bins, sensor
+from bitspike.ops.batches.event_jitter import EventJitter
 from bitspike.ops.batches.jitter import Jitter, levels
 from bitspike.ops.batches.mix import largest_share, largest_sides
 from bitspike.ops.launch import at_once, on
@@ -54,51 +55,29 @@ def gather_images(
     return images, chosen
 
 
-def scatter_counts(
-    index: Tensor,
-    count: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    rows: Tensor,
-    steps: int,
-    size: int,
-    longest: int,
-    pad: int = 1,
-) -> Tensor:
+def scatter_counts(bins: Bins, rows: Tensor, pad: int = 1) -> Tensor:
     """Return what the definition in scatter.py returns, bit for bit: counts `[steps, batch, size]` in uint8."""
-    batch, width, rows = len(rows), padded(size, pad), rows.contiguous()
-    out = torch.zeros(steps, batch, width, dtype=torch.uint8, device=index.device)
-    grid = (batch, -(-longest // _EVENTS))
-    if batch and longest:
-        with on(index):
-            kernels._scatter_kernel[grid](
-                index, count, starts, lengths, rows, out, batch, size, width, steps, BLOCK=_EVENTS
-            )
+    batch, width, rows = len(rows), padded(bins.size, pad), rows.contiguous()
+    out = torch.zeros(bins.steps, batch, width, dtype=torch.uint8, device=bins.index.device)
+    if batch and bins.longest:
+        with on(bins.index):
+            kernels._scatter_kernel[(batch, -(-bins.longest // _EVENTS))](
+                bins.index, bins.count, bins.starts, bins.lengths, rows, out, batch, bins.size, width, bins.steps,
+                BLOCK=_EVENTS,
+            )  # fmt: skip
     return out
 
 
-def jittered_counts(
-    index: Tensor,
-    count: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    rows: Tensor,
-    steps: int,
-    shape: tuple[int, ...],
-    longest: int,
-    jitter: EventJitter,
-    key: Tensor,
-    first_row: int = 0,
-) -> Tensor:
+def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, first_row: int = 0) -> Tensor:
     """Return what the definition in event_jitter.py returns, bit for bit: counts `[steps, batch, size]` in uint8."""
-    batch, size, (height, width), rows = len(rows), torch.Size(shape).numel(), sensor(shape), rows.contiguous()
-    sums = torch.zeros(steps, batch, size, dtype=torch.int32, device=index.device)
+    batch, (height, width), rows = len(rows), sensor(bins.shape), rows.contiguous()
+    sums = torch.zeros(bins.steps, batch, bins.size, dtype=torch.int32, device=bins.index.device)
     out = torch.empty_like(sums, dtype=torch.uint8)
-    with on(index):
-        if batch and longest:
-            kernels_events._jittered_kernel[(batch, -(-longest // _EVENTS))](
-                index, count, starts, lengths, rows, sums, key, first_row, batch, steps,
-                SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
+    with on(bins.index):
+        if batch and bins.longest:
+            kernels_events._jittered_kernel[(batch, -(-bins.longest // _EVENTS))](
+                bins.index, bins.count, bins.starts, bins.lengths, rows, sums, key, first_row, batch, bins.steps,
+                SIZE=bins.size, HEIGHT=height, WIDTH=width, FLAT=len(bins.shape) == 1,
                 SHIFT=jitter.shift, REACH=jitter.reach, TIME_SHIFT=jitter.time_shift, ZOOM=jitter.zoom_reach,
                 LOST=jitter.most_lost, BLOCK=_EVENTS,
             )  # fmt: skip
