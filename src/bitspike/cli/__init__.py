@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import Any
 
 from bitspike.cli import (  # noqa: F401  (each adds its commands)
     bench,
@@ -42,7 +44,10 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        app()
+        with warnings.catch_warnings():
+            if not os.environ.get("BITSPIKE_DEBUG"):
+                warnings.showwarning = _say_warning
+            app()
     except KeyboardInterrupt:
         say("bitspike: interrupted")
         raise SystemExit(130) from None
@@ -57,3 +62,8 @@ def _run() -> None:
             raise
         say(f"bitspike: {in_one_line(error)}")
         raise SystemExit(1) from None
+
+
+def _say_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    """Print a warning in one line, without the place in the code that it comes from."""
+    say(f"warning: {' '.join(str(message).split())}")
