@@ -38,3 +38,17 @@ def number_of(count: int, noun: str) -> str:
         ('1 trial', '1,500 trials')
     """
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, or the name of its kind where it has none.
+
+    Examples:
+        >>> from bitspike.text import one_line
+        >>> one_line(FileNotFoundError(2, "No such file or directory", "shoe.png"))
+        'shoe.png: No such file or directory'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    return " ".join(str(text).split()) or type(error).__name__

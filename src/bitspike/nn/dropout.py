@@ -58,7 +58,7 @@ class Dropout(nn.Dropout, Checked):
         return x * kept[:, self.shard.start : self.shard.stop]
 
     def _from_key(self, key: Tensor, x: Tensor, first_row: int) -> Tensor:
-        if x.device.type != "cpu" or library() is None or transformed():
+        if x.device.type != "cpu" or type(x) not in (Tensor, nn.Parameter) or library() is None or transformed():
             return dropout(x, self.p, key, self.layer, first_row)
         draws = dropout_c.draw(self.p, key, self.layer, first_row * x.shape[2:].numel())
         if usable(x):

@@ -203,13 +203,17 @@ def require_state(name: str, value: Tensor | None, shape: torch.Size, device: to
 
 
 def is_ordinary(value: object, shape: tuple[int, ...], device: torch.device) -> bool:
-    """Return whether compiled kernels may read `value`: a float32 tensor of `shape` on `device`, and no subclass."""
+    """Return whether compiled kernels may read `value`: a float32 tensor of `shape` on `device`, and no subclass.
+
+    Its numbers must be as they lie in memory: PyTorch may keep a minus sign as a mark on the tensor.
+    """
     return (
         (type(value) is Tensor or type(value) is torch.nn.Parameter)
         and value.dtype == torch.float32
         and value.shape == shape
         and value.device == device
         and value.layout == torch.strided
+        and not value.is_neg()
     )
 
 

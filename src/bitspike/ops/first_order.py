@@ -28,6 +28,8 @@ def first_order(function: _Function) -> _Function:
 
     @wraps(backward)
     def final_backward(ctx: Any, *grads: Tensor | None) -> Any:
+        # A minus sign may be a mark on the tensor, which kernels do not see.
+        grads = tuple(None if grad is None else grad.resolve_neg() for grad in grads)
         with torch.no_grad():
             found = backward(ctx, *grads)
         if not torch.is_grad_enabled():  # it is with create_graph=True alone
@@ -64,5 +66,5 @@ class _Final(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> None:
         raise RuntimeError(
             "bitspike: the gradient of a fast path cannot be differentiated again; for second derivatives use "
-            'backend="reference" (of lif, LIF or build), or set BITSPIKE_BACKEND=reference'
+            'backend="reference" (of build, or of each LIF and Delay), or set BITSPIKE_BACKEND=reference'
         )

@@ -19,3 +19,8 @@ def saved_tensors(ctx: Any) -> tuple[Tensor, ...]:
             "call annealing.step() after optimizer.step(), and neither of them before loss.backward()"
         ) from None
     return tensors
+
+
+def contiguous_tensors(ctx: Any) -> tuple[Tensor, ...]:
+    """Return `saved_tensors`, each in order in memory: hooks of autograd may return them in another order."""
+    return tuple(tensor if tensor is None else tensor.contiguous() for tensor in saved_tensors(ctx))

@@ -2,6 +2,7 @@
 
 import math
 import os
+from unittest import mock
 
 import pytest
 import torch
@@ -70,9 +71,10 @@ def test_a_convolution_has_the_definitions_bits(kind, form, kernel, size, seed, 
 
 @pytest.mark.filterwarnings("ignore:TF32 acceleration")  # PyTorch's own, as its switch is moved
 def test_the_bits_do_not_depend_on_onednn():
-    """Without it PyTorch may take NNPACK, which is not exact."""
+    """Without it PyTorch may take NNPACK, which is not exact. Its switch is of the whole process, and is left alone."""
     x, signs = numbers("counts", 64, 3, 28, 28), signs_of(16, 3, 5, 5)
-    with torch.backends.mkldnn.flags(enabled=False):
+    left_alone = mock.patch("torch._C._set_nnpack_enabled", side_effect=AssertionError)
+    with torch.backends.mkldnn.flags(enabled=False), left_alone:
         for form in (Form(), Form(pools=(Pool("average", 2, 2),))):
             assert equal(twin.current(x, signs, form), reference.current(x, signs, form))
 

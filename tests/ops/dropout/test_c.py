@@ -6,8 +6,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 
+import bitspike
 from bitspike.ops.dropout import c as dropout_c
 from bitspike.ops.dropout import reference as dropout
 from helpers.layers import few, sizes
@@ -36,6 +38,34 @@ def test_dropout_and_its_gradient_are_the_definition(steps, batch, neurons, p, k
     towards = torch.randn_like(x)
     of_got, of_wanted = (torch.autograd.grad(out, x, towards)[0] for out in (got, wanted))
     assert torch.equal(of_got, of_wanted)
+
+
+@pytest.mark.parametrize("shape", [(9, 3, 700), (13, 40, 64), (2, 1, 1024), (5, 1, 1025)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_many_places_and_threads(poisoned, shape, threads):
+    """Several chunks of places, the last one smaller; memory shows what is not written."""
+    key, draws = torch.tensor(-5), dropout_c.draw(0.3, torch.tensor(-5), 1, 7 * shape[2])
+    x, before = torch.randn(shape, generator=torch.Generator().manual_seed(3)), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert torch.equal(dropout_c.dropout(x, draws, 1 / 0.7), dropout.dropout(x, 0.3, key, 1, first_row=7))
+        assert torch.equal(dropout_c.keep_mask(shape, draws).bool(), dropout.keep_mask(shape, 0.3, key, 1, 7))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_counters_of_more_than_32_bits_start_again_at_0():
+    wanted = dropout.keep_mask((5, 3, 4), 0.5, torch.tensor(3), 1, first_row=2**30 - 1)
+    got = dropout_c.keep_mask((5, 3, 4), dropout_c.draw(0.5, torch.tensor(3), 1, 4 * (2**30 - 1)))
+    assert torch.equal(got.bool(), wanted)
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch itself
+def test_a_tensor_without_memory_is_dropped_by_pytorch():
+    with FakeTensorMode():
+        drop = bitspike.nn.dropout.Dropout(0.5)
+        drop.key = torch.zeros((), dtype=torch.int64)
+        assert drop(torch.ones(6, 2, 3)).shape == (6, 2, 3)
 
 
 def test_a_gradient_of_dropout_can_be_differentiated_again():

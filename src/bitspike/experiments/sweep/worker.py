@@ -26,6 +26,7 @@ from bitspike.experiments.sweep.storage import StorageUnavailableError, until_an
 from bitspike.experiments.sweep.studies import join_study
 from bitspike.experiments.sweep.training import TrialTrainer
 from bitspike.ops.buffers import keep_freed_memory
+from bitspike.text import one_line
 
 LOOK = 0.5  # seconds between two looks for a trial whose worker died, when all are taken
 
@@ -153,7 +154,4 @@ def _line(error: BaseException) -> str:
     """Return an error in one line, as the command line prints it."""
     if type(error).__name__ == "OutOfMemoryError":
         return f"the GPU is out of memory; try a smaller --together, --workers or train.batch ({error})"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(text.split()) or type(error).__name__
+    return one_line(error)

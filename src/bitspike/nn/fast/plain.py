@@ -30,6 +30,8 @@ _METHODS = frozenset(
         "recurrent_factors",
         "pooled",
         "gained",
+        "_dropped",
+        "_filtered",
         "_conv_forward",
         "rounded",
         "remember",

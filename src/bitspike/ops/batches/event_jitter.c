@@ -99,10 +99,12 @@ INLINE void add_bins(const Jitter *j, const Draws *d, const Numbers *numbers, in
                      const uint8_t *count, int64_t n, uint8_t *out, const int tall)
 {
     for (int64_t i = 0; i < n; i++) {
-        /* 32 bits, which divide faster; a place below 0 becomes a time after the last */
+        /* 32 bits, which divide faster */
         const uint32_t place = (uint32_t)index[i], at = place % (uint32_t)j->size;
         int64_t t = place / (uint32_t)j->size, x = tall ? at % (uint32_t)j->width : at, y = 0, plane = 0;
         int64_t events = count[i];
+        if (t >= j->steps)
+            continue; /* no place of a sample; one below 0 has become a late time, too */
         if (tall) {
             y = at / (uint32_t)j->width % (uint32_t)j->height;
             plane = at / (uint32_t)(j->width * j->height);

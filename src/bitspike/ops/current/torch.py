@@ -96,10 +96,12 @@ def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
 def _convolved(x: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:
     """Return the convolution of x; its only operations on x are products with the kernel, and sums.
 
-    NNPACK, which PyTorch takes where oneDNN is switched off, transforms images, and whole numbers do not stay whole.
+    Without oneDNN, PyTorch may give float32 to NNPACK, which transforms images, and whole numbers do not stay whole.
+    It takes no float64.
     """
-    with torch.backends.nnpack.flags(enabled=False):
-        return F.conv2d(x, kernel, None, stride, padding)
+    onednn = torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled()
+    wide = x if onednn else x.double()
+    return F.conv2d(wide, kernel.to(wide.dtype), None, stride, padding).to(x.dtype)
 
 
 def pooled(total: Tensor, form: Form) -> Tensor:

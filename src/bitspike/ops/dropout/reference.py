@@ -19,8 +19,11 @@ ROUNDS = 7
 def philox(
     counter: tuple[Tensor, Tensor, Tensor, Tensor], key: Tensor, rounds: int = ROUNDS
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Draw four random 32-bit numbers (in int64) for each counter of four; `key` is one int64, low word first."""
-    c0, c1, c2, c3 = counter
+    """Draw four random 32-bit numbers (in int64) for each counter of four; `key` is one int64, low word first.
+
+    Counters are 32-bit numbers too: larger ones start again at 0.
+    """
+    c0, c1, c2, c3 = (count & _WORD for count in counter)
     k0, k1 = key & _WORD, (key >> 32) & _WORD
     for _ in range(rounds):
         high0, low0 = _product(_MULTIPLIERS[0], c0)

@@ -1,4 +1,4 @@
-"""Spike filters in C on the CPU, float32: outputs with the definition's bits, gradients to 1e-6 of the largest."""
+"""Spike filters in C on the CPU, float32: outputs with the definition's bits, gradients to float32's rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bitspike.ops.buffers import pool
 from bitspike.ops.dropout.c import Draw
 from bitspike.ops.first_order import first_order
 from bitspike.ops.native.library import COUNT, NUMBER, POINTER, address, declare, kernels, succeed
-from bitspike.ops.saved import saved_tensors
+from bitspike.ops.saved import contiguous_tensors
 
 _ALONE = 1 << 15  # values below which waking a second thread costs more than it saves
 _PARTS = 16  # of a batch, each with a sum of its own: a fixed number, so that threads change no bit
@@ -87,7 +87,7 @@ class _Soft(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        x, weights, past, gains, kept = saved_tensors(ctx)
+        x, weights, past, gains, kept = contiguous_tensors(ctx)
         of_out, of_held = grads
         grad = torch.zeros_like(x) if of_out is None else of_out.contiguous()
         reach, parts = weights.shape[1] - 1, min(x.shape[1], _PARTS)
@@ -143,7 +143,7 @@ class _Hard(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (delays,) = saved_tensors(ctx)
+        (delays,) = contiguous_tensors(ctx)
         grad = grads[0].contiguous()
         of_x, of_past = _gradients(ctx.needs_input_grad[0], ctx.needs_input_grad[2], grad, ctx.reach)
         arguments = ctypes.byref(_filter(grad, ctx.reach)), *map(address, (grad, delays)), _threads(grad)

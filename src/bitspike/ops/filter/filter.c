@@ -4,7 +4,10 @@
 #include "dropout/draw.h"
 #include "filter/strips.h"
 
-enum { AT_ONCE = 4 }; /* rows or taps whose sums run side by side */
+enum {
+    AT_ONCE = 4, /* rows or taps whose sums run side by side */
+    PART = 32,   /* steps that are added up by themselves, so that sums of thousands of steps stay exact to float32 */
+};
 
 /* `many` rows (1 or AT_ONCE): row[t] = gain * (sum over k, from 0 on, of taps[k] * row[t + k * way]). */
 INLINE void sum_rows(float *row, const float *taps, Row gain, int64_t reach, const int64_t way, const int many)
@@ -37,10 +40,15 @@ INLINE void sum_taps(float *rows, const float *taps, Row gain, int64_t reach, in
 INLINE void sum_products(const float *grad, const float *x, int64_t steps, int64_t k, float *out, const int many)
 {
     Row sum[AT_ONCE] = {0};
-    for (int64_t t = 0; t < steps; t++) {
-        const Row g = load(grad + t * WIDE);
+    for (int64_t start = 0; start < steps; start += PART) {
+        Row part[AT_ONCE] = {0};
+        for (int64_t t = start; t < least(steps, start + PART); t++) {
+            const Row g = load(grad + t * WIDE);
+            for (int m = 0; m < many; m++)
+                part[m] += g * load(x + (t - k - m) * WIDE);
+        }
         for (int m = 0; m < many; m++)
-            sum[m] += g * load(x + (t - k - m) * WIDE);
+            sum[m] += part[m];
     }
     for (int m = 0; m < many; m++)
         store(out + m * WIDE, sum[m]);

@@ -18,6 +18,8 @@ def filtered(x: Tensor, spike_filter: SpikeFilter, past: Tensor | None = None) -
     Also returned are the last `longest` steps of past and input after dropout: the past of what comes next.
     """
     f = spike_filter
+    if not x.numel():
+        raise ValueError(f"filtered: x must be [T, B, N, ...] with at least one number, but has shape {list(x.shape)}")
     if f.delays is None or f.width is None:
         raise ValueError("filtered: delays must be soft in C; call the ops one after another")
     reach = f.longest if past is not None else min(f.longest, len(x))  # beyond the start there is nothing

@@ -114,7 +114,7 @@ def describe(tensors: Sequence[Tensor], form: Form) -> tuple[list[Tensor], CScan
     """Return the contiguous tensors that must outlive the kernel's call, and the scan as the kernel takes it."""
     current, beta, u0, theta, center, z0 = tensors
     parameters = [p if p.numel() == 1 else p.expand(form.shape).contiguous() for p in (beta, theta, center)]
-    held = [current, *parameters, u0.contiguous(), z0.contiguous()]
+    held = [current.contiguous(), *parameters, u0.contiguous(), z0.contiguous()]
     neurons = form.shape.numel()
     scan = CScan(
         form.steps,
