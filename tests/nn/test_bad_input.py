@@ -161,6 +161,10 @@ NETWORKS = [
     case("dropped spikes", ValueError, lambda: network(spike_dropout=1.0), "build: spike_dropout | [0, 1) | is 1.0"),
     case("no spikes", ValueError, lambda: build("4-2", spike_dropout=0.1), "build: spike_dropout | '4-2' has none"),
     case("decays", ValueError, lambda: DecayRange(0.9, 0.5), "DecayRange: | 0 <= low <= high <= 1 | 0.9 and 0.5"),
+    case(
+        "beta as TOML has it", TypeError, lambda: network(beta=[{"low": 0.6, "high": 0.97}, 0.95]),
+        "build: a beta | number or a range | bitspike.nn.DecayRange(low, high)",
+    ),
     case("beta of one layer", ValueError, lambda: network(beta=[0.5, 2.0]), "LIF: beta | [0, 1] | is 2.0"),
     case("theta of one layer", ValueError, lambda: network(theta=[0.0, 1.0]), "LIF: theta | > 0 | is 0.0"),
     case("dropout 1", ValueError, lambda: network(dropout=1.0), "build: dropout | [0, 1) | is 1.0 | share"),
@@ -219,6 +223,11 @@ NETWORKS = [
         "nan weight", ValueError,
         lambda: [n := network(), n.layers[1].synapse.weight.data.fill_(NAN), n(torch.ones(1, 6))],
         "layers.1.lif: lif: current | finite | nan | diverged weights",
+    ),
+    case(
+        "outputs for states", TypeError,
+        lambda: network().run(torch.rand(2, 6), states=network().run(torch.rand(2, 6))),
+        "SpikingNetwork: states | are the outputs | [layer.state for layer in outputs]",
     ),
     case(
         "states", ValueError, lambda: network().run(torch.rand(2, 6), states=[None]),

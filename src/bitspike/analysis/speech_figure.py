@@ -61,8 +61,10 @@ def draw_speech(panels: Sequence[HeardSpikes], classes: Sequence[str], path: Pat
             _dots(grid[row, column], (t.double() + 0.5).numpy() * step, neuron.numpy(), spikes.shape[1])
         _output(grid[-1, column], panel, panel.layers[names[-1]].flatten(1), classes, labelled=column == 0)
         grid[-1, column].set_xlabel("ms", fontsize=8)
+    fires = any(panel.layers[names[-1]].any() for panel in panels)
     labels = ["unit of the cochlea\n(0 is the highest tone)", *(f"layer {i}, neuron" for i in range(1, len(names)))]
-    for axes, label in zip(grid[:-1, 0], labels, strict=True):
+    labels.append("spikes of each class" if fires else "membrane of each class\n(darker is higher)")
+    for axes, label in zip(grid[:, 0], labels, strict=True):
         axes.set_ylabel(label, fontsize=8)
     return write_atomically(path, lambda to: figure.savefig(to, format="png", dpi=130))
 
@@ -76,7 +78,10 @@ def _dots(axes: Axes, t: Any, row: Any, rows: int) -> None:
 
 
 def _output(axes: Axes, panel: HeardSpikes, spikes: Tensor, classes: Sequence[str], *, labelled: bool) -> None:
-    """Draw the output's spikes, a line of its own for each class, or its membrane where it never fires."""
+    """Draw the output's spikes, a line of its own for each class, or its membrane where it never fires.
+
+    Only the first column names all classes; each names its answer.
+    """
     step = panel.end_ms / len(spikes)
     if spikes.any():
         t, neuron = torch.nonzero(spikes, as_tuple=True)
@@ -86,7 +91,8 @@ def _output(axes: Axes, panel: HeardSpikes, spikes: Tensor, classes: Sequence[st
         extent = (0, panel.end_ms, len(classes) - 0.5, -0.5)
         axes.imshow(panel.membrane.T.numpy(), aspect="auto", extent=extent, cmap="Greys", interpolation="nearest")
     axes.set_ylim(len(classes) - 0.5, -0.5)
-    axes.set_yticks(range(len(classes)), classes if labelled else [""] * len(classes), fontsize=7)
-    if panel.answer is not None and labelled:
+    names = [name if labelled or i == panel.answer else "" for i, name in enumerate(classes)]
+    axes.set_yticks(range(len(classes)), names, fontsize=7)
+    if panel.answer is not None:
         axes.get_yticklabels()[panel.answer].set_color(ANSWER)
     axes.tick_params(axis="x", labelsize=7)

@@ -41,7 +41,7 @@ def predict(
     ] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Draw the spikes of recordings and of each layer into this PNG file."),
+        typer.Option(help="Draw the spikes of up to 6 recordings and of each layer into this PNG file."),
     ] = None,
     seed: SpikeSeed = 0,
     trim: Trim = True,
@@ -51,9 +51,10 @@ def predict(
     """Say what a trained network takes each sample of the files for, with its confidence.
 
     Files are turned into the network's input as in its training: images are scaled, events binned, recordings encoded.
-    A file that cannot be read is told, the others are answered, and the exit status is 1.
+    If a file cannot be read, the error says why, the others are answered, and the exit status is 1.
     """
     tune_process()
+    from bitspike.analysis.speech_figure import MOST_COLUMNS
     from bitspike.experiments.predicting.file_samples import ReadOptions, require_time_unit
     from bitspike.experiments.predicting.files import read_files
     from bitspike.experiments.predicting.networks import open_network
@@ -75,11 +76,13 @@ def predict(
     if figure is not None:
         draw_heard(network, given, found, figure)
     if as_json:
-        echo_json(_plain(network, found, seed, trim))
+        unread = {str(path): in_one_line(error) for path, error in given.unread.items()}
+        echo_json({**_plain(network, found, seed, trim), "unread": unread})
     else:
         _echo_answers(found)
         if figure is not None:
-            echo(f"figure: {figure}")
+            shown = f" (the first {MOST_COLUMNS} of {len(found)} recordings)" if len(found) > MOST_COLUMNS else ""
+            echo(f"figure: {figure}{shown}")
     for error in given.unread.values():
         say(f"bitspike: {in_one_line(error)}")
     if given.unread:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bitspike.analysis.speech_figure import HeardSpikes, draw_speech
+from bitspike.analysis.speech_figure import MOST_COLUMNS, HeardSpikes, draw_speech
 from bitspike.analysis.traces import require_matplotlib
 from bitspike.experiments.model_input import binning_by
 from bitspike.experiments.predicting.files import Given
@@ -24,10 +24,10 @@ def require_drawable(network: Network, path: Path) -> None:
 
 
 def draw_heard(network: Network, given: Given, found: list[Prediction], path: Path) -> None:
-    """Draw a column for each recording: its spikes, and those of each layer."""
+    """Draw a column for each of the first recordings: its spikes, and those of each layer."""
     binning = binning_by(network.trained_on.input)
     panels = []
-    for each, held in zip(found, given.events, strict=True):
+    for each, held in zip(found[:MOST_COLUMNS], given.events, strict=False):
         if held is None or each.membrane is None:
             raise ValueError(f"--figure shows recordings, but {each.name} is none")
         events, row = held

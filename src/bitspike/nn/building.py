@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -216,6 +216,11 @@ def longest_delays(delays: object, count: int, glances: int) -> list[int]:
 def _decays(beta: Decay | Sequence[Decay], count: int, *, learn: bool) -> list[Decay]:
     """Return a decay or a range of decays for each neuron layer."""
     given: list[Any] = list(beta) if isinstance(beta, (list, tuple)) else [beta] * count
+    if written := [each for each in given if isinstance(each, Mapping)]:
+        raise TypeError(
+            f"build: a beta must be a number or a range of them, but is {written[0]!r}, as a TOML file has it; pass "
+            "bitspike.nn.DecayRange(low, high)"
+        )
     ranges = {i: each for i, each in enumerate(given) if isinstance(each, DecayRange)}
     numbers = _per_layer("beta", [0.0 if i in ranges else each for i, each in enumerate(given)], count)
     if learn:

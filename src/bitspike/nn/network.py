@@ -161,7 +161,18 @@ class SpikingNetwork(SelfReporting, Checked):
         states: Sequence[LIFState | None] | None = None,
         keep_hidden_membrane: bool = True,
     ) -> tuple[LIFOutput, ...]:
-        """Return every layer's output; `states`, one for each layer, continue an earlier call exactly (streaming)."""
+        """Return every layer's output; `states`, one for each layer, continue an earlier call exactly (streaming).
+
+        Examples:
+            >>> import torch
+            >>> import bitspike
+            >>> net, x = bitspike.build("20-10-5"), torch.rand(8, 1, 20)  # [T, B, inputs]
+            >>> first = net.run(x[:3])
+            >>> later = net.run(x[3:], states=[layer.state for layer in first])
+            >>> whole = net.run(x)[-1].spikes
+            >>> torch.equal(torch.cat([first[-1].spikes, later[-1].spikes]), whole)
+            True
+        """
         x, steps = self.shown(x, self._steps(x, steps))
         if states is None:
             states = [None] * len(self.layers)
@@ -169,6 +180,11 @@ class SpikingNetwork(SelfReporting, Checked):
             raise ValueError(f"SpikingNetwork: each of {self.glances} glances begins at rest; leave states out")
         if len(states) != len(self.layers):
             raise ValueError(f"SpikingNetwork: states must be one a layer, {len(self.layers)}, but are {len(states)}")
+        if any(isinstance(state, LIFOutput) for state in states):
+            raise TypeError(
+                "SpikingNetwork: states must be the states of an earlier call's outputs, but are the outputs; pass "
+                "states=[layer.state for layer in outputs]"
+            )
         if not x.is_floating_point():
             x = x.to(next(self.parameters()).dtype)
         cost = self._gradient_of_spikes(x, steps)

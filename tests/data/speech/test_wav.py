@@ -1,5 +1,6 @@
 """WAV files of every kind that is read, and one clear line for the others."""
 
+import os
 import struct
 
 import numpy as np
@@ -30,6 +31,14 @@ def test_full_scale_of_whole_numbers_is_one(tmp_path):
     assert read_wav(tmp_path / "a.wav").samples[[0, -1]].tolist() == [-0.5, 0.5]
     (tmp_path / "a.wav").write_bytes(wav(b"\x00" * 400 + b"\x80" * 400, bits=8))
     assert read_wav(tmp_path / "a.wav").samples[[0, -1]].tolist() == [-0.5, 0.5]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_a_pipe_is_refused_at_once(tmp_path):
+    """Its writer may never come."""
+    os.mkfifo(tmp_path / "pipe.wav")
+    with pytest.raises(ValueError, match=r"pipe\.wav is not a file$"):
+        read_wav(tmp_path / "pipe.wav")
 
 
 @pytest.mark.parametrize("rate", [1000, 8000, 11025, 44100, 48000, 96000, 768000])

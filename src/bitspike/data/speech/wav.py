@@ -52,6 +52,8 @@ def read_wav(path: str | Path) -> Sound:
         (8000, 0.1, [0.25, -0.25])
     """
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may never end
+        raise ValueError(f"{path} is not a file")
     with path.open("rb") as stream, readable(str(path)):
         head = stream.read(12)
         if not head:

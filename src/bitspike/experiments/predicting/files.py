@@ -46,7 +46,7 @@ class Given:
 def read_files(files: Sequence[Path], trained_on: TrainedOn, options: ReadOptions) -> Given:
     """Return the samples of files for a network that was trained on `trained_on`.
 
-    Files that cannot be read are left out, and told in `unread`; if that is all of them, the first error is raised.
+    Files that cannot be read are left out, and listed in `unread`; if that is all of them, the first error is raised.
     """
     _require_useful(options, files, trained_on)
     read = READERS[trained_on.input.kind]
