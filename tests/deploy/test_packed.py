@@ -254,6 +254,8 @@ STRUCTURES = [
     (setting("layers", 0, "pools", to=[["average", 1]]), "pool"),
     (setting("layers", 0, "pools", to=[["average", 1, 1]] * 5), "pools"),
     (setting("layers", 0, "pools", to=[[{}, 1, 1]]), "pool"),
+    (setting("layers", 0, "pools", to=[["max", 65, 1]]), r"the side of a pool must be a whole number in 1\.\.64"),
+    (setting("layers", 0, "stride", to=4097), r"stride must be a whole number in 1\.\.4096"),
     (setting("layers", 1, "adaptation", to=[0.5]), "adaptation"),
     (setting("layers", 1, "adaptation", to=[1.5, 1]), "rho"),
     (setting("layers", 1, "adaptation", to=[0.5, 1e39]), "strength"),
@@ -331,7 +333,7 @@ BOUNDS = [
     ([1], [DENSE | {"outputs": 2**16}], {"steps": 2**16}, "65536 classes in 65536 steps"),
     (
         [1, 512, 512],
-        [CONV | {"outputs": 1, "kernel": 1, "pools": [["average", 64, 1], ["average", 128, 1]]}],
+        [CONV | {"outputs": 1, "kernel": 1, "pools": [["average", 64, 1], ["average", 64, 1], ["average", 2, 1]]}],
         {},
         "mean of more than",
     ),

@@ -9,6 +9,8 @@ MOST_HEADER_ITEMS = 1 << 15  # brackets, braces and commas in the header: JSON v
 
 MOST_LAYERS = 64
 MOST_POOLS = 4  # of one layer: BS_POOLS of runtime.h
+MOST_SIDE = 4096  # of a kernel, or its stride
+MOST_POOL_SIDE = 64
 MOST_VALUES = 1 << 22  # of one step's input, and of one layer's product before its pools
 MOST_INPUTS = 1 << 22  # of one neuron: a sum of as many event counts of 255 fits 31 bits
 MOST_NEURONS = 1 << 22  # of all layers together

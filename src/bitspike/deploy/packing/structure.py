@@ -153,8 +153,8 @@ def _layer(fields: Fields, shape: tuple[int, ...]) -> LayerStructure:
         if len(shape) != 3:
             raise Invalid(f"{fields.where} is a convolution and needs channels, rows, columns, but gets {list(shape)}")
         arriving = (shape[0], shape[1], shape[2])
-        kernel = fields.whole("kernel", 1, limits.MOST_VALUES)
-        stride = fields.whole("stride", 1, limits.MOST_VALUES) if "stride" in fields else 1
+        kernel = fields.whole("kernel", 1, limits.MOST_SIDE)
+        stride = fields.whole("stride", 1, limits.MOST_SIDE) if "stride" in fields else 1
         padding = fields.whole("padding", 0, kernel - 1) if "padding" in fields else 0
         if kernel > min(shape[1:]) + 2 * padding:
             raise Invalid(f"{fields.where}: a kernel of {kernel} does not fit its input of {list(shape)}")
@@ -177,7 +177,8 @@ def _pools(fields: Fields) -> tuple[PoolModel, ...]:
         parts = require_list(f"{fields.where}: a pool", value, 3)
         if len(parts) != 3 or parts[0] not in ("average", "max"):
             raise Invalid(f'{fields.where}: a pool must be ["average" or "max", size, stride]')
-        size, stride = (require_whole(f"{fields.where}: a pool", n, 1, limits.MOST_VALUES) for n in parts[1:])
+        size = require_whole(f"{fields.where}: the side of a pool", parts[1], 1, limits.MOST_POOL_SIDE)
+        stride = require_whole(f"{fields.where}: the stride of a pool", parts[2], 1, limits.MOST_VALUES)
         pools.append(PoolModel(parts[0], size, stride))
     if math.prod(pool.size**2 for pool in pools if pool.kind == "average") > limits.MOST_DIVISOR:
         raise Invalid(f"{fields.where}: its average pools take the mean of more than {limits.MOST_DIVISOR} values")
