@@ -102,7 +102,7 @@ def run(
     """
     require_optuna()
     if storage is not None:
-        from bitspike.experiments.sweep.storage import require_address
+        from bitspike.experiments.sweep.address import require_address
 
         require_address(storage)
     if second is not None and pruner is not Pruner.none:
@@ -114,9 +114,9 @@ def run(
     import optuna
 
     from bitspike.experiments.assembly import pick_device
+    from bitspike.experiments.sweep.address import command_line
     from bitspike.experiments.sweep.driver import Driver
     from bitspike.experiments.sweep.overview import overview
-    from bitspike.experiments.sweep.postgres import command_line
     from bitspike.experiments.sweep.studies import join_study
     from bitspike.experiments.sweep.worker import Work
 

@@ -33,7 +33,7 @@ Files: `space.py` what is searched, `parameter.py` one searched field, `space_fi
 `space_checks.py` what is refused when one is read; `overview.py` what a study has found, `chosen.py` a trial as an
 experiment, `stretch.py` a longer one; `facts.py` what a study is, and how it stands; `objectives.py` what is optimized;
 `samplers.py` Optuna's samplers and pruners with seeds of their own; `storage.py`, `journal.py`, `postgres.py` where a
-study is kept, and its lock; `studies.py` opening; `claims.py` who trains which trial, `own_trials.py` what a worker
-tells of its own; `heartbeat.py` signs of life; `training.py` one trial or several at once; `worker.py` a process that
-trains; `driver.py` the process above them.
+study is kept, and its lock; `address.py` a server's address without its password; `studies.py` opening; `claims.py` who
+trains which trial, `own_trials.py` what a worker tells of its own; `heartbeat.py` signs of life; `training.py` one
+trial or several at once; `worker.py` a process that trains; `driver.py` the process above them.
 """
