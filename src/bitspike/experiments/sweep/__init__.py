@@ -27,7 +27,7 @@ another one takes their place. Its user attributes:
 
 The folder: `study.json` (name, storage without its password, place, facts), `journal.log` (without `--storage`),
 `trials/00012/` (a run's folder as `train` makes it; the test samples are not looked at, so `accuracy` in its
-summary.json is null), `trials/.00012.lock` (held by the worker of the trial).
+summary.json is null; last.ckpt goes once the result is told), `trials/.00012.lock` (held by the worker of the trial).
 
 Files: `space.py` what is searched, `parameter.py` one searched field, `space_files.py` where spaces are kept,
 `space_checks.py` what is refused when one is read; `overview.py` what a study has found, `chosen.py` a trial as an

@@ -30,6 +30,7 @@ from optuna.trial import FrozenTrial, TrialState
 from bitspike.experiments.sweep.own_trials import Claim, OwnTrials
 from bitspike.experiments.sweep.space import Space
 from bitspike.experiments.sweep.studies import JoinedStudy
+from bitspike.train.run_folder import RunFolder
 from bitspike.train.seeds import mixed
 
 DEATHS_OF_A_TRIAL = 10  # of workers of one trial, one after another, without a new checkpoint
@@ -150,6 +151,7 @@ class Claims:
                 error = f"its worker died {stuck} times in a row before it came any further; is there enough memory?"
                 self._storage.optuna.set_trial_user_attr(trial_id, "error", error)
                 self._study.tell(trial.number, state=TrialState.FAIL)
+                RunFolder(self._folder(trial.number)).discard_checkpoint()
                 lock.release()
                 return None
             return self._write_claim(optuna.Trial(self._study, trial_id), lock, before.get("attempts", 0), stuck)
@@ -205,7 +207,7 @@ class Claims:
         return claim
 
     def _folder(self, number: int) -> Path:
-        return self._joined.folder / "trials" / f"{number:05d}"
+        return self._joined.trial_folder(number)
 
     def _require_no_failure_twice(self, trials: Sequence[FrozenTrial]) -> None:
         """Raise if two trials of this sweep failed in the same way."""
@@ -234,6 +236,6 @@ def _without_numbers(text: str) -> str:
 def _progress(folder: Path) -> int | None:
     """Return a mark that changes with each checkpoint; None where there is none."""
     try:
-        return (folder / "last.ckpt").stat().st_mtime_ns
+        return RunFolder(folder).last.stat().st_mtime_ns
     except OSError:
         return None

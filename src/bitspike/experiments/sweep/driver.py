@@ -17,6 +17,7 @@ from bitspike.experiments.sweep.facts import Standing
 from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import JoinedStudy
 from bitspike.experiments.sweep.worker import Work, work
+from bitspike.train.run_folder import RunFolder
 
 # What a worker loads before its first iteration, in seconds.
 PRELOADED = ["bitspike.experiments.sweep.worker", "torch._dynamo", "torch._inductor.config", "safetensors.torch"]
@@ -100,6 +101,7 @@ class Driver:
 
     def run(self) -> bool:
         """Run until all trials have ended, and return True; False if it was interrupted and can go on later."""
+        self._discard_checkpoints()
         if self._complete_before >= self._task.trials:
             return True
         count = min(self._task.workers, self._task.trials - self._complete_before)
@@ -119,7 +121,14 @@ class Driver:
             self._end(workers)
         self._looked_at = 0.0
         self._look(workers)
+        self._discard_checkpoints()
         return True
+
+    def _discard_checkpoints(self) -> None:
+        """Delete the checkpoints of trials that have ended, whose workers died before they did so themselves."""
+        for trial in self._trials:
+            if trial.state.is_finished():
+                RunFolder(self._joined.trial_folder(trial.number)).discard_checkpoint()
 
     def _start(self, number: int) -> LocalWorker:
         ours, theirs = self._context.Pipe(duplex=False)

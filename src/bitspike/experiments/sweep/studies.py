@@ -30,6 +30,10 @@ class OpenStudy:
     facts: StudyFacts
     folder: Path
 
+    def trial_folder(self, number: int) -> Path:
+        """Return the run folder of a trial."""
+        return self.folder / "trials" / f"{number:05d}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedStudy(OpenStudy):
