@@ -84,11 +84,11 @@ def test_threads_and_devices(monkeypatch):
 # ---- The display
 
 
-def trial(number, value, state="COMPLETE", **result):
+def trial(number, value, state="COMPLETE", more=(), **result):
     ended = datetime(2026, 11, 18, 4, number, tzinfo=UTC)
     return SimpleNamespace(
         number=number,
-        values=[value],
+        values=[value, *more],
         state=optuna.trial.TrialState[state],
         user_attrs={"result": {"ended": "epochs", **result}},
         datetime_complete=ended,
@@ -119,6 +119,11 @@ def test_the_table():
     assert r"waiting for the storage: no server \u001b[31manswers" in text
     assert "worker 1  trial 3" in text
     assert "worker 2  waits for the others' trials" in text
+
+
+def test_the_best_of_two_objectives_is_beaten_by_none():
+    trials = [trial(0, 0.75, more=[300.0]), trial(1, 0.75, more=[200.0]), trial(2, 0.75, more=[200.0]), trial(3, 0.5)]
+    assert best_of(trials).number == 1
 
 
 def test_lines_without_a_terminal():

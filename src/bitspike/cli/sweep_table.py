@@ -82,9 +82,9 @@ def duration(seconds: float) -> str:
 
 
 def best_of(trials: list[FrozenTrial]) -> FrozenTrial | None:
-    """Return the complete trial of the highest accuracy, the first among equals."""
+    """Return the complete trial of the highest accuracy; among equals the least in what is minimized, too, or first."""
     complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
-    return max(complete, key=lambda trial: (trial.values[0], -trial.number), default=None)
+    return min(complete, key=lambda trial: (-trial.values[0], *trial.values[1:], trial.number), default=None)
 
 
 def _trial_line(trial: FrozenTrial, snapshot: Snapshot) -> str:
