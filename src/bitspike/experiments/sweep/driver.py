@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -24,6 +25,13 @@ PRELOADED = ["bitspike.experiments.sweep.worker", "torch._dynamo", "torch._induc
 PRELOADED_FOR_SERVERS = ["optuna.storages._rdb.models", "sqlalchemy.dialects.postgresql", "psycopg", "alembic.command"]
 LOOK = 1.0  # seconds between two looks at the study
 DEATHS_BEFORE_A_TRIAL = 5  # of a worker, one after another, before it took a trial
+LOST = 255  # the status that multiprocessing makes up for a process whose forkserver was killed
+_GOES_ON_FROM = {  # by what the folder of a trial that was taken over holds
+    "result": "its training had ended, and its result is told now",
+    "checkpoint": "it goes on from its last checkpoint",
+    "nothing": "it starts anew, as this folder has no checkpoint of it",
+}
+_GOES_ON = "is there enough memory? The same command goes on"
 
 
 class SweepError(ValueError):
@@ -131,13 +139,21 @@ class Driver:
                 RunFolder(self._joined.trial_folder(trial.number)).discard_checkpoint()
 
     def _start(self, number: int) -> LocalWorker:
-        ours, theirs = self._context.Pipe(duplex=False)
         task = replace(self._task, device=self._devices[number % len(self._devices)])
-        process = self._context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
-        with _without_interrupts():
-            process.start()
-        theirs.close()
-        return LocalWorker(process, ours)
+        for attempt in range(DEATHS_BEFORE_A_TRIAL):
+            ours, theirs = self._context.Pipe(duplex=False)
+            process = self._context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
+            try:
+                with _without_interrupts():
+                    process.start()
+            except (EOFError, ConnectionError):  # the forkserver was killed; the next start makes another
+                ours.close()
+                time.sleep(0.1 * 2**attempt)  # a process that is killed takes a moment to end
+                continue
+            finally:
+                theirs.close()
+            return LocalWorker(process, ours)
+        raise SweepError(f"the process that starts workers was killed {DEATHS_BEFORE_A_TRIAL} times; {_GOES_ON}")
 
     def _wait(self, workers: Sequence[LocalWorker]) -> None:
         alive = [worker for worker in workers if not worker.done]
@@ -159,7 +175,7 @@ class Driver:
             worker.deaths, worker.doing = 0, "takes a trial"
             worker.trials[told["trial"]] = "begins"
             if told["attempt"] > 1:
-                self._say(f"trial {number} had begun; it goes on from its last checkpoint")
+                self._say(f"trial {number} had begun; {_GOES_ON_FROM[told['folder_holds']]}")
         elif kind == "epoch":
             worker.trials[told["trial"]] = f"epoch {told['epoch']}/{told['epochs']}, {told['accuracy']:.2%}"
         elif kind == "ends":
@@ -178,6 +194,9 @@ class Driver:
             self._error = self._error or str(told["line"])
 
     def _replace_dead(self, workers: list[LocalWorker]) -> None:
+        for worker in workers:
+            if not worker.done and worker.process.exitcode == LOST:
+                self._end_lost(worker)
         for i, worker in enumerate(workers):
             code = worker.process.exitcode
             if worker.done or code is None:
@@ -186,16 +205,27 @@ class Driver:
             worker.process.join()
             if code == 0:
                 worker.done, worker.doing = True, "done"
-            elif code > 0:
-                raise SweepError(self._error or f"a worker ended with status {code}; BITSPIKE_DEBUG=1 shows why")
-            elif worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
+                continue
+            if self._error or 0 < code != LOST:
+                why = f"a worker ended with status {code}; BITSPIKE_DEBUG=1 shows why; the same command goes on"
+                raise SweepError(self._error or why)
+            how = "with the process that starts workers" if code == LOST else f"signal {-code}"
+            if worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
                 raise SweepError(
-                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial (signal {-code})"
+                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial ({how}); {_GOES_ON}"
                 )
-            else:
-                self._say(f"a worker was killed (signal {-code}); another takes its place")
-                workers[i] = self._start(i)
-                workers[i].deaths = worker.deaths + 1
+            self._say(f"a worker was killed ({how}); another takes its place")
+            workers[i] = self._start(i)
+            workers[i].deaths = worker.deaths + 1
+
+    def _end_lost(self, worker: LocalWorker) -> None:
+        """End a worker whose forkserver was killed: it lives on, but nobody would see how it ends."""
+        until = time.monotonic() + 5
+        while not worker.messages.closed and time.monotonic() < until:  # as long as it lives
+            with suppress(ProcessLookupError):
+                os.kill(worker.process.pid, signal.SIGKILL)
+            wait([worker.messages], timeout=0.1)
+            self._hear(worker)
 
     def _look(self, workers: Sequence[LocalWorker]) -> None:
         """Look at the study, once a second, and show how it stands."""
