@@ -54,6 +54,9 @@ def test_a_study_from_the_first_trial_to_its_experiment(cli, here):
         (("search.toml", "--second", "bits", "--pruner", "median"), "--pruner median judges one figure, but --second"),
         (("fashion/annealedd",), "did you mean 'fashion/annealed'?"),
         (("search.toml", "--set", "train.lrr=3"), "--set train.lrr=3: no field is named"),
+        (("mnist/quick", "--set", "data.name=fashon"), "unknown data set 'fashon': did you mean 'fashion'?"),
+        (("mnist/quick",), "mnist"),  # its files are not here
+        (("search.toml", "--set", "data.file=own.npy"), "own.npy does not exist; did you mean own.npz?"),
     ],
 )
 def test_refusals(cli, here, arguments, said):

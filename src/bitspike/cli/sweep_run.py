@@ -159,6 +159,7 @@ def _facts(
     source: str, settings: Sequence[str], second: Second | None, sampler: Sampler, pruner: Pruner
 ) -> tuple[Experiment, StudyFacts]:
     """Return the experiment and the facts of the study that the command asks for."""
+    from bitspike.data.datasets import require_present
     from bitspike.experiments.presets import preset_or_file
     from bitspike.experiments.schema import with_values
     from bitspike.experiments.sweep.facts import facts_of
@@ -167,6 +168,7 @@ def _facts(
 
     spec = preset_or_file(source, settings)
     require_validation(spec)
+    require_present(spec.data)  # else it would show only in the first trials
     if not any(setting.partition("=")[0].strip() == "train.tensorboard" for setting in settings):
         spec = with_values(spec, ["train.tensorboard=false"])  # hundreds of files that nobody looks at
     objectives = [ACCURACY] if second is None else [ACCURACY, SECOND[second.value]]
