@@ -101,6 +101,43 @@ def test_the_environment_may_hold_the_password(home, server, monkeypatch):
     assert len(open_study(home / "environment").study.trials) == 1
 
 
+@pytest.mark.parametrize("kind", ["journal", "postgresql"])
+def test_optunas_dashboard_knows_what_the_values_are(home, kind, request):
+    name = f"named-{kind}"
+    address = request.getfixturevalue("server").address() if kind == "postgresql" else None
+    more = (
+        "--epochs",
+        "1",
+        "--second",
+        "spikes",
+        *(() if address is None else ("--storage", address, "--study", name)),
+    )
+    sweeps.sweep(home, name, 1, *more)
+    assert "Warning" not in sweeps.sweep(home, name, 2, *more).err
+    study = open_study(home / name, address).study
+    assert study.metric_names == ["accuracy", "spikes"]
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 2
+
+
+def nameless():
+    from bitspike.experiments.sweep import studies
+
+    studies._name_metrics = lambda study, facts: None
+    sweeps.fork_workers()
+
+
+def test_a_study_of_an_earlier_version_goes_on(home, cli):
+    """It has no names of its values, and checkpoints of trials that have ended."""
+    sweeps.sweep(home, "earlier", 1, "--epochs", "1", prepare=nameless)
+    (home / "earlier" / "trials" / "00000" / "last.ckpt").touch()
+    assert cli("sweep", "show", home / "earlier")[0] == 0
+    sweeps.sweep(home, "earlier", 2, "--epochs", "1")
+    opened = open_study(home / "earlier")
+    assert opened.study.metric_names is None
+    assert len(opened.study.trials) == 2
+    assert sweeps.checkpoints(home / "earlier") == []
+
+
 # ---- Another study
 
 
