@@ -7,8 +7,8 @@ trials one after another; should a server lose the lock in a restart, a trial th
 A worker holds a lock on its trial from its claim until the result is told. A process that is killed lets go of it, at
 any moment: whoever can take the lock of a trial that runs has found a dead one, and goes on with it. For a trial whose
 folder is elsewhere heartbeats tell: stale at two looks, a heartbeat apart, so that after an outage of the server every
-living worker had the time to give a sign. If a worker is taken for dead and is not, both come to the same result, and
-the first one counts.
+living worker had the time to give a sign. If a worker is taken for dead and is not, the first result counts; both are
+the same where threads and machines are.
 """
 
 from __future__ import annotations
