@@ -11,8 +11,9 @@ from rich.console import Console
 
 from bitspike.cli import sweep_run
 from bitspike.cli.sweep_table import SweepDisplay, _table, best_of
-from bitspike.experiments.sweep.driver import LocalWorker, Snapshot
+from bitspike.experiments.sweep.driver import Snapshot
 from bitspike.experiments.sweep.facts import Standing
+from bitspike.experiments.sweep.local_worker import LocalWorker
 from helpers import sweeps
 
 

@@ -19,7 +19,8 @@ from bitspike.text import printable
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from bitspike.experiments.sweep.driver import LocalWorker, Snapshot
+    from bitspike.experiments.sweep.driver import Snapshot
+    from bitspike.experiments.sweep.local_worker import LocalWorker
 
 REFRESH = 0.25  # seconds between two drawings
 MOST_LINES = 8  # trials of one worker that are listed

@@ -35,5 +35,6 @@ experiment, `stretch.py` a longer one; `facts.py` what a study is, and how it st
 `samplers.py` Optuna's samplers and pruners with seeds of their own; `storage.py`, `journal.py`, `postgres.py` where a
 study is kept, and its lock; `address.py` a server's address without its password; `studies.py` opening; `claims.py` who
 trains which trial, `own_trials.py` what a worker tells of its own; `heartbeat.py` signs of life; `training.py` one
-trial or several at once; `worker.py` a process that trains; `driver.py` the process above them.
+trial or several at once; `worker.py` a process that trains, `local_worker.py` the same as its driver sees it;
+`driver.py` the process above them.
 """

@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from typing import Any
 
 from optuna.trial import FrozenTrial
 
 from bitspike.experiments.sweep.facts import Standing
+from bitspike.experiments.sweep.local_worker import (
+    DEATHS_BEFORE_A_TRIAL,
+    GOES_ON,
+    LOST,
+    LocalWorker,
+    SweepError,
+    start_worker,
+)
 from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import JoinedStudy
-from bitspike.experiments.sweep.worker import Work, work
+from bitspike.experiments.sweep.worker import Work
 from bitspike.train.run_folder import RunFolder
 
 # What a worker loads before its first iteration, in seconds.
 PRELOADED = ["bitspike.experiments.sweep.worker", "torch._dynamo", "torch._inductor.config", "safetensors.torch"]
 PRELOADED_FOR_SERVERS = ["optuna.storages._rdb.models", "sqlalchemy.dialects.postgresql", "psycopg", "alembic.command"]
 LOOK = 1.0  # seconds between two looks at the study
-DEATHS_BEFORE_A_TRIAL = 5  # of a worker, one after another, before it took a trial
-LOST = 255  # the status that multiprocessing makes up for a process whose forkserver was killed
 _GOES_ON_FROM = {  # by what the folder of a trial that was taken over holds
     "result": "its training had ended, and its result is told now",
     "checkpoint": "it goes on from its last checkpoint",
     "nothing": "it starts anew, as this folder has no checkpoint of it",
 }
-_GOES_ON = "is there enough memory? The same command goes on"
-
-
-class SweepError(ValueError):
-    """A sweep that cannot go on, in one line."""
-
-
-@dataclass(slots=True, eq=False)
-class LocalWorker:
-    """A worker process as its driver sees it: what it last told, and how often it died since it took a trial."""
-
-    process: Any
-    messages: Connection
-    deaths: int = 0
-    doing: str = "starts"
-    trials: dict[int, str] = field(default_factory=dict)  # what each trial of it has come to
-    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +126,7 @@ class Driver:
 
     def _start(self, number: int) -> LocalWorker:
         task = replace(self._task, device=self._devices[number % len(self._devices)])
-        for attempt in range(DEATHS_BEFORE_A_TRIAL):
-            ours, theirs = self._context.Pipe(duplex=False)
-            process = self._context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
-            try:
-                with _without_interrupts():
-                    process.start()
-            except (EOFError, ConnectionError):  # the forkserver was killed; the next start makes another
-                ours.close()
-                time.sleep(0.1 * 2**attempt)  # a process that is killed takes a moment to end
-                continue
-            finally:
-                theirs.close()
-            return LocalWorker(process, ours)
-        raise SweepError(f"the process that starts workers was killed {DEATHS_BEFORE_A_TRIAL} times; {_GOES_ON}")
+        return start_worker(self._context, task)
 
     def _wait(self, workers: Sequence[LocalWorker]) -> None:
         alive = [worker for worker in workers if not worker.done]
@@ -161,13 +134,8 @@ class Driver:
         wait([*pipes, *(worker.process.sentinel for worker in alive)], timeout=0.25)
 
     def _hear(self, worker: LocalWorker) -> None:
-        """Take in all that a worker has told; what it was telling when it died is lost."""
-        try:
-            while not worker.messages.closed and worker.messages.poll():
-                kind, told = worker.messages.recv()
-                self._note(worker, kind, told)
-        except (EOFError, OSError):
-            worker.messages.close()
+        for kind, told in worker.heard():
+            self._note(worker, kind, told)
 
     def _note(self, worker: LocalWorker, kind: str, told: Mapping[str, Any]) -> None:
         number = told.get("trial")
@@ -196,7 +164,8 @@ class Driver:
     def _replace_dead(self, workers: list[LocalWorker]) -> None:
         for worker in workers:
             if not worker.done and worker.process.exitcode == LOST:
-                self._end_lost(worker)
+                for kind, told in worker.end_lost():
+                    self._note(worker, kind, told)
         for i, worker in enumerate(workers):
             code = worker.process.exitcode
             if worker.done or code is None:
@@ -212,20 +181,11 @@ class Driver:
             how = "with the process that starts workers" if code == LOST else f"signal {-code}"
             if worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
                 raise SweepError(
-                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial ({how}); {_GOES_ON}"
+                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial ({how}); {GOES_ON}"
                 )
             self._say(f"a worker was killed ({how}); another takes its place")
             workers[i] = self._start(i)
             workers[i].deaths = worker.deaths + 1
-
-    def _end_lost(self, worker: LocalWorker) -> None:
-        """End a worker whose forkserver was killed: it lives on, but nobody would see how it ends."""
-        until = time.monotonic() + 5
-        while not worker.messages.closed and time.monotonic() < until:  # as long as it lives
-            with suppress(ProcessLookupError):
-                os.kill(worker.process.pid, signal.SIGKILL)
-            wait([worker.messages], timeout=0.1)
-            self._hear(worker)
 
     def _look(self, workers: Sequence[LocalWorker]) -> None:
         """Look at the study, once a second, and show how it stands."""
@@ -276,19 +236,3 @@ class Driver:
                 if worker.process.is_alive():
                     worker.process.kill()
                 worker.process.join()
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C for later: processes started now inherit that, and it is the driver's to end them.
-
-    Else those that still load their libraries would end with a traceback.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
