@@ -18,13 +18,13 @@ except ModuleNotFoundError:
     ) from None
 
 M = TypeVar("M", bound="Config")
-# what other libraries call our fields
+# what other libraries call our fields, without underscores
 _ELSEWHERE = {
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "num_epochs": "epochs",
+    **dict.fromkeys(("learningrate", "learnrate", "learnrates", "lrate"), "lr"),
+    "batchsize": "batch",
+    "numepochs": "epochs",
     "threshold": "theta",
-    "num_steps": "steps",
+    "numsteps": "steps",
 }
 _TABLES_ELSEWHERE = {
     **dict.fromkeys(("network", "model", "nn", "neuron", "neurons", "architecture"), "net"),
@@ -208,7 +208,8 @@ def shown(value: object, write: Callable[[Any], str] = repr) -> str:
 def unknown_key(key: str, known: Sequence[str], what: str = "field") -> str:
     """Return a message that names the known key nearest to a wrong one; it may be a field of another table."""
     field = key.rpartition(".")[2]
-    near = [name for name in known if name.rpartition(".")[2] in (field, _ELSEWHERE.get(field))][:1]
+    elsewhere = _ELSEWHERE.get(field.lower().replace("_", ""))
+    near = [name for name in known if name.rpartition(".")[2] in (field, elsewhere)][:1]
     near = near or difflib.get_close_matches(key, known, 1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
     return f"no {what} is named {shown(key)}{hint}"

@@ -67,7 +67,9 @@ def test_the_front_holds_what_nothing_beats(points, first, second):
     pruned = [held for _, _, held in points]
     rows = [row for row, held in enumerate(pruned) if not held]
     expected = [row for row in rows if not any(beats(other, row, objectives) for other in rows)]
-    assert SearchTrials("a", list(range(len(points))), pruned, objectives, []).front() == expected
+    trials = SearchTrials("a", list(range(len(points))), pruned, objectives, [])
+    assert trials.front() == expected
+    assert trials.ranked()[:1] == [row for row in trials.ranked() if row in expected][:1]  # the best is on it
 
 
 def test_all_pictures_are_drawn(tmp_path):

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from bitspike.cli import sweep_run
 from bitspike.cli.sweep_table import SweepDisplay, _table, best_of
-from bitspike.experiments.sweep.driver import LocalWorker, Snapshot
+from bitspike.experiments.sweep.driver import Snapshot
 from bitspike.experiments.sweep.facts import Standing
+from bitspike.experiments.sweep.local_worker import LocalWorker
 from helpers import sweeps
 
 
@@ -54,6 +55,9 @@ def test_a_study_from_the_first_trial_to_its_experiment(cli, here):
         (("search.toml", "--second", "bits", "--pruner", "median"), "--pruner median judges one figure, but --second"),
         (("fashion/annealedd",), "did you mean 'fashion/annealed'?"),
         (("search.toml", "--set", "train.lrr=3"), "--set train.lrr=3: no field is named"),
+        (("mnist/quick", "--set", "data.name=fashon"), "unknown data set 'fashon': did you mean 'fashion'?"),
+        (("mnist/quick",), "mnist"),  # its files are not here
+        (("search.toml", "--set", "data.file=own.npy"), "own.npy does not exist; did you mean own.npz?"),
     ],
 )
 def test_refusals(cli, here, arguments, said):
@@ -84,11 +88,11 @@ def test_threads_and_devices(monkeypatch):
 # ---- The display
 
 
-def trial(number, value, state="COMPLETE", **result):
+def trial(number, value, state="COMPLETE", more=(), **result):
     ended = datetime(2026, 11, 18, 4, number, tzinfo=UTC)
     return SimpleNamespace(
         number=number,
-        values=[value],
+        values=[value, *more],
         state=optuna.trial.TrialState[state],
         user_attrs={"result": {"ended": "epochs", **result}},
         datetime_complete=ended,
@@ -119,6 +123,11 @@ def test_the_table():
     assert r"waiting for the storage: no server \u001b[31manswers" in text
     assert "worker 1  trial 3" in text
     assert "worker 2  waits for the others' trials" in text
+
+
+def test_the_best_of_two_objectives_is_beaten_by_none():
+    trials = [trial(0, 0.75, more=[300.0]), trial(1, 0.75, more=[200.0]), trial(2, 0.75, more=[200.0]), trial(3, 0.5)]
+    assert best_of(trials).number == 1
 
 
 def test_lines_without_a_terminal():

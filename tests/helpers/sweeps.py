@@ -118,6 +118,12 @@ def kill(pid: int) -> None:
 
 
 def require_equal_trials(out: Path, other: Path, trials: int) -> None:
-    """Assert that all trials of two studies came to the same, byte for byte."""
+    """Assert that all trials of two studies came to the same, byte for byte, and that no checkpoint is left."""
     for number in range(trials):
-        runs.require_equal(out / "trials" / f"{number:05d}", other / "trials" / f"{number:05d}")
+        runs.require_equal_results(out / "trials" / f"{number:05d}", other / "trials" / f"{number:05d}")
+    assert checkpoints(out) == checkpoints(other) == []
+
+
+def checkpoints(out: Path) -> list[str]:
+    """Return the trials of a study that have a checkpoint, or a part of one."""
+    return sorted(path.parent.name for path in (out / "trials").glob("*/*last*"))

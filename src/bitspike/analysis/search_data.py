@@ -74,16 +74,13 @@ class SearchTrials:
     def front(self) -> list[int]:
         """Return the rows of trials that no other one beats in both objectives; pruned trials are not among them.
 
-        From the best of the first objective on, a trial is on the front if it is better in the second one than all
-        before it, or equal to one of the front in both.
+        From the best one on, a trial is on the front if it is better in the second objective than all before it, or
+        equal to one of the front in both.
         """
         first, second = self.objectives[:2]
-        sign = -1 if second.maximize else 1
-        rows = sorted(self.ranked(), key=lambda row: sign * second.values[row])
-        rows.sort(key=lambda row: -first.values[row] if first.maximize else first.values[row])  # stable
         front: list[int] = []
         last: tuple[float, float] | None = None
-        for row in rows:
+        for row in self.ranked():
             point = (first.values[row], second.values[row])
             if last is None or point == last or second.better(point[1], last[1]):
                 front.append(row)
@@ -91,7 +88,20 @@ class SearchTrials:
         return sorted(front)
 
     def ranked(self) -> list[int]:
-        """Return the rows of trials that were not pruned, the best of the first objective first."""
-        objective = self.objectives[0]
-        rows = [row for row, pruned in enumerate(self.pruned) if not pruned]
-        return sorted(rows, key=lambda row: (-1 if objective.maximize else 1) * objective.values[row])
+        """Return the rows of trials that were not pruned, best first.
+
+        The first objective ranks; among equals the second one, so that no trial beats the best one in both; then the
+        lower number.
+
+        Examples:
+            >>> from bitspike.analysis.search_data import SearchObjective, SearchTrials
+            >>> accuracy = SearchObjective("accuracy, %", [90.0, 90.0, 80.0])
+            >>> spikes = SearchObjective("spikes", [300.0, 200.0, 100.0], maximize=False)
+            >>> SearchTrials("a", [0, 1, 2], [False] * 3, [accuracy, spikes], []).ranked()
+            [1, 0, 2]
+        """
+
+        def key(row: int) -> tuple[float, ...]:
+            return tuple(-each.values[row] if each.maximize else each.values[row] for each in self.objectives)
+
+        return sorted((row for row, pruned in enumerate(self.pruned) if not pruned), key=key)

@@ -102,7 +102,7 @@ def run(
     """
     require_optuna()
     if storage is not None:
-        from bitspike.experiments.sweep.storage import require_address
+        from bitspike.experiments.sweep.address import require_address
 
         require_address(storage)
     if second is not None and pruner is not Pruner.none:
@@ -114,9 +114,9 @@ def run(
     import optuna
 
     from bitspike.experiments.assembly import pick_device
+    from bitspike.experiments.sweep.address import command_line
     from bitspike.experiments.sweep.driver import Driver
     from bitspike.experiments.sweep.overview import overview
-    from bitspike.experiments.sweep.postgres import command_line
     from bitspike.experiments.sweep.studies import join_study
     from bitspike.experiments.sweep.worker import Work
 
@@ -159,6 +159,7 @@ def _facts(
     source: str, settings: Sequence[str], second: Second | None, sampler: Sampler, pruner: Pruner
 ) -> tuple[Experiment, StudyFacts]:
     """Return the experiment and the facts of the study that the command asks for."""
+    from bitspike.data.datasets import require_present
     from bitspike.experiments.presets import preset_or_file
     from bitspike.experiments.schema import with_values
     from bitspike.experiments.sweep.facts import facts_of
@@ -167,6 +168,7 @@ def _facts(
 
     spec = preset_or_file(source, settings)
     require_validation(spec)
+    require_present(spec.data)  # else it would show only in the first trials
     if not any(setting.partition("=")[0].strip() == "train.tensorboard" for setting in settings):
         spec = with_values(spec, ["train.tensorboard=false"])  # hundreds of files that nobody looks at
     objectives = [ACCURACY] if second is None else [ACCURACY, SECOND[second.value]]

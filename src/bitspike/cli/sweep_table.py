@@ -19,7 +19,8 @@ from bitspike.text import printable
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from bitspike.experiments.sweep.driver import LocalWorker, Snapshot
+    from bitspike.experiments.sweep.driver import Snapshot
+    from bitspike.experiments.sweep.local_worker import LocalWorker
 
 REFRESH = 0.25  # seconds between two drawings
 MOST_LINES = 8  # trials of one worker that are listed
@@ -82,9 +83,9 @@ def duration(seconds: float) -> str:
 
 
 def best_of(trials: list[FrozenTrial]) -> FrozenTrial | None:
-    """Return the complete trial of the highest accuracy, the first among equals."""
+    """Return the complete trial of the highest accuracy; among equals the least in what is minimized, too, or first."""
     complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
-    return max(complete, key=lambda trial: (trial.values[0], -trial.number), default=None)
+    return min(complete, key=lambda trial: (-trial.values[0], *trial.values[1:], trial.number), default=None)
 
 
 def _trial_line(trial: FrozenTrial, snapshot: Snapshot) -> str:

@@ -15,6 +15,7 @@ from bitspike.data.data_tables import is_toml, read_data_config, toml_lines
 from bitspike.data.entry import Entry, EventSource, Found, ImageSource, SeedSource
 from bitspike.data.locate import locate
 from bitspike.data.own_files import open_own, with_bins
+from bitspike.data.own_paths import own_paths
 from bitspike.data.progress import Progress, silent
 from bitspike.data.roots import cache_folder, data_root
 from bitspike.data.samples import Dataset, Samples
@@ -46,10 +47,7 @@ def open_dataset(
 ) -> Dataset:
     """Return the samples that `config` names; `seed` draws those of a synthetic task."""
     if config.passed is not None:
-        raise ValueError(
-            f"data: the samples {config.passed!r} were passed from Python, and no file holds them; pass them again: "
-            "bitspike.train_on(dataset, OUT) trains, bitspike.evaluate_on(dataset, RUN) evaluates"
-        )
+        raise _passed_from_python(config.passed)
     if config.file is not None:
         data = open_own(config, root, progress)
     else:
@@ -64,6 +62,25 @@ def open_dataset(
         train=_chosen(data.train, "train", config.train_limit, config),
         test=_chosen(data.test, "test", config.test_limit, config),
         valid=None if data.valid is None else _chosen(data.valid, "valid", None, config),
+    )
+
+
+def require_present(config: DataConfig, *, root: Path | None = None) -> None:
+    """Raise as `open_dataset` does if the samples that `config` names are not on this machine; read none of them."""
+    if config.passed is not None:
+        raise _passed_from_python(config.passed)
+    if config.file is not None:
+        own_paths(config)
+        return
+    entry = lookup(str(config.name), CATALOG)
+    if not isinstance(entry.source, SeedSource):
+        locate(entry.name, root)
+
+
+def _passed_from_python(name: str) -> ValueError:
+    return ValueError(
+        f"data: the samples {name!r} were passed from Python, and no file holds them; pass them again: "
+        "bitspike.train_on(dataset, OUT) trains, bitspike.evaluate_on(dataset, RUN) evaluates"
     )
 
 

@@ -54,6 +54,11 @@ class RunFolder:
         files = (self.experiment, self.metrics, self.summary, self.best, self.last, self.curves, self.baselines)
         return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
 
+    def discard_checkpoint(self) -> None:
+        """Delete last.ckpt, and what killed writes of it left behind: the run can no longer go on."""
+        for path in (self.last, *self.path.glob(f".{self.last.stem}-*{self.last.suffix}")):
+            path.unlink(missing_ok=True)
+
     def events(self) -> list[Path]:
         """Return TensorBoard's files."""
         return list(self.path.glob("events.out.tfevents.*"))

@@ -36,6 +36,7 @@ CASES = [
     bad("empty table", "", " has nothing left to search"),
     bad("unknown field", "train.learning_rate = { low = 1, high = 2 }",
         ": no field is named 'train.learning_rate' | did you mean 'train.lr'"),
+    bad("field of another library", "train.learnrate = { low = 1, high = 2 }", ": no field | did you mean 'train.lr'"),
     bad("unknown table", "network.beta = { low = 0.1, high = 0.2 }", ": | 'network.beta' | did you mean 'net.beta'"),
     bad("a whole table", '"train" = { low = 1, high = 2 }', ": 'train' is a table"),
     bad("unknown part", "net.theta.foo = { low = 1, high = 2 }", " net.theta.foo= | leads nowhere; net.theta is 2.0"),

@@ -102,3 +102,60 @@ def test_a_worker_that_was_taken_for_dead_says_nothing(make):
     assert two._study.trials[0].values == [0.9]
     assert two._study.trials[0].state == optuna.trial.TrialState.COMPLETE
     assert two.take(1) is None
+
+
+# ---- Checkpoints
+
+
+def trained(claim):
+    """Write the checkpoint of a trial, and half of another that a kill left behind."""
+    claim.folder.mkdir(parents=True)
+    (claim.folder / "last.ckpt").touch()
+    (claim.folder / ".last-x1.ckpt").touch()
+    (claim.folder / "best.safetensors").touch()
+
+
+def left(claim):
+    return sorted(path.name for path in claim.folder.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["complete", "pruned", "failed"])
+def test_a_checkpoint_is_deleted_once_the_result_is_told(make, monkeypatch, ending):
+    claims, own = make(1)
+    (claim,) = claims.take(1)
+    trained(claim)
+    tell, seen = claims._study.tell, []
+
+    def telling(*args, **more):
+        seen.append(left(claim))
+        tell(*args, **more)
+        seen.append(left(claim))
+
+    monkeypatch.setattr(claims._study, "tell", telling)
+    if ending == "failed":
+        own.fail(claim, "broken")
+    else:
+        own.finish(claim, {"ended": ending}, [0.5] if ending == "complete" else None)
+    assert seen == [[".last-x1.ckpt", "best.safetensors", "last.ckpt"]] * 2
+    assert left(claim) == ["best.safetensors"]
+
+
+def test_a_result_that_is_not_told_keeps_the_checkpoint(make, monkeypatch):
+    (one, own), (two, other) = make(1), make(1)
+    (claim,) = one.take(1)
+    trained(claim)
+
+    def gone(*args, **more):
+        raise OSError("the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one._study, "tell", gone)
+        with pytest.raises(OSError, match="gone"):
+            own.finish(claim, {"ended": "epochs"}, [0.5])
+    own.release(claim)
+    assert "last.ckpt" in left(claim)
+    (taken,) = two.take(1)
+    own.finish(claim, {"ended": "epochs"}, [0.5])  # another one's by now
+    assert "last.ckpt" in left(claim)
+    other.finish(taken, {"ended": "epochs"}, [0.5])
+    assert left(claim) == ["best.safetensors"]

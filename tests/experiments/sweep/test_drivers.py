@@ -24,6 +24,20 @@ def slowly():
     sweeps.fork_workers()
 
 
+def die_with_a_summary():
+    """Let the driver die, and with it its worker, when a trial has ended but is not told."""
+    from bitspike.experiments.sweep.own_trials import OwnTrials
+
+    driver = os.getpid()
+
+    def dying(self, *args):
+        os.kill(driver, signal.SIGKILL)
+        time.sleep(60)
+
+    OwnTrials.finish = dying
+    sweeps.fork_workers()
+
+
 def on(server, name):
     return "--storage", server.address(), "--study", name
 
@@ -65,8 +79,30 @@ def test_an_interrupted_driver_lets_its_trials_go(home, number):
     left = [trial for trial in sweeps.trials_of(home / name) if trial.state.name == "RUNNING"]
     assert left
     assert all(trial.user_attrs["claim"]["owner"] is None for trial in left)
-    sweeps.sweep(home, name, 3)
+    assert "trial 0 had begun; it goes on from its last checkpoint" in sweeps.sweep(home, name, 3).err
     assert sweeps.states(home / name) == ["COMPLETE"] * 3
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ("*", "trial 0 had begun; it starts anew, as this folder has no checkpoint of it"),
+        ("summary.json", "trial 0 had begun; it goes on from its last checkpoint"),
+        ("nothing", "trial 0 had begun; its training had ended, and its result is told now"),
+    ],
+)
+def test_a_trial_that_is_taken_over_says_from_where(home, lost, said):
+    """A study may be unpacked elsewhere without its trials' folders."""
+    name = f"taken-over-{len(lost)}"
+    driver = sweeps.start(home, name, 1, *SHORT, prepare=die_with_a_summary)
+    sweeps.wait_until(lambda: (home / name / "trials" / "00000" / "summary.json").is_file())
+    driver.wait()
+    for path in (home / name / "trials" / "00000").glob(lost):
+        path.unlink()
+    ended = sweeps.sweep(home, name, 1, *SHORT)
+    assert said in ended.err
+    sweeps.sweep(home, "not-taken-over", 1, *SHORT)
+    sweeps.require_equal_trials(home / name, home / "not-taken-over", 1)
 
 
 def test_ctrl_c_while_workers_load_is_no_traceback(home):
@@ -79,6 +115,53 @@ def test_ctrl_c_while_workers_load_is_no_traceback(home):
     assert ended.code == 130, ended.err
     assert ended.err.splitlines()[-1] == f"bitspike: interrupted; all is in {home / 'early'}, the same command goes on"
     assert "Traceback" not in ended.err
+
+
+def test_the_forkserver_is_killed_while_trials_are_trained(home):
+    """As for want of memory. Its workers live on, but nobody would see them end: they are replaced."""
+    long = ("--sampler", "random", "--epochs", "40", *runs.EVERY_ITERATION)
+    driver = sweeps.start(home, "orphans", 3, "--workers", "2", *long, prepare=None)
+    working = sweeps.wait_until(
+        lambda: len(found := sweeps.working(sweeps.trials_of(home / "orphans"))) == 2 and found, 60
+    )
+    (server,) = sweeps.children(driver.process.pid, "forkserver")
+    sweeps.kill(server)
+    sweeps.wait_until(lambda: not any(map(sweeps.alive, working)), 30)
+    assert driver.running()
+    ended = driver.wait()
+    assert ended.code == 0, ended.err
+    assert ended.err.count("a worker was killed (with the process that starts workers); another takes its place") == 2
+    assert sweeps.states(home / "orphans") == ["COMPLETE"] * 3
+    sweeps.sweep(home, "no-orphans", 3, "--workers", "2", *long)
+    sweeps.require_equal_trials(home / "orphans", home / "no-orphans", 3)
+
+
+def test_the_forkserver_is_killed_while_it_loads(home):
+    driver = sweeps.start(home, "loading", 1, *SHORT, prepare=None)
+    for _ in range(2):
+        (server,) = sweeps.wait_until(lambda: sweeps.children(driver.process.pid, "forkserver"))
+        sweeps.kill(server)
+        sweeps.wait_until(lambda: server not in sweeps.children(driver.process.pid, "forkserver"))  # noqa: B023
+    ended = driver.wait()
+    assert ended.code == 0, ended.err
+    assert sweeps.states(home / "loading") == ["COMPLETE"]
+
+
+def have_no_forkserver():
+    from multiprocessing import forkserver
+
+    def gone(fds):
+        raise ConnectionRefusedError
+
+    forkserver.connect_to_new_process = gone
+
+
+def test_a_forkserver_that_is_always_killed_ends_the_sweep_in_one_line(home):
+    ended = sweeps.start(home, "memory", 1, *SHORT, prepare=have_no_forkserver).wait()
+    assert ended.code == 1
+    assert ended.err.splitlines()[1:] == [
+        "bitspike: the process that starts workers was killed 5 times; is there enough memory? The same command goes on"
+    ]
 
 
 def test_a_worker_that_is_asked_to_end_is_replaced(home):

@@ -136,9 +136,26 @@ def test_a_trial_that_kills_its_workers_fails(home):
     assert sweeps.states(home / "killer") == ["FAIL", "FAIL"]
 
 
-def test_a_missing_file_ends_the_sweep_in_one_line(home):
+def lose_the_file():
+    """Delete the samples once the study is made."""
+    from pathlib import Path
+
+    from bitspike.experiments.sweep.driver import Driver
+
+    run = Driver.run
+
+    def without(self):
+        Path("gone.npz").unlink()
+        return run(self)
+
+    Driver.run = without
+    sweeps.fork_workers()
+
+
+def test_a_file_that_is_lost_ends_the_sweep_in_one_line(home):
+    (home / "gone.npz").write_bytes((home / "own.npz").read_bytes())
     file = written(home, "missing", ('file = "own.npz"', 'file = "gone.npz"\nkind = "images"'))
-    ended = run(home, "missing", 2, file=file)
+    ended = run(home, "missing", 2, file=file, prepare=lose_the_file)
     assert ended.code == 1
     assert ended.err.splitlines()[-1].startswith("bitspike: ")
     assert "gone.npz" in ended.err

@@ -100,6 +100,7 @@ def run_worker(folder, argv):
         def run(self):
             pipe = multiprocessing.Pipe(duplex=False)  # both ends stay open
             work(self._task, pipe[1])
+            self._discard_checkpoints()
             return True
 
     driver.Driver = HereAndNow
@@ -117,6 +118,17 @@ def begin(home, name, storage, moment=None):
     process.start()
     process.join(60)
     return process.exitcode
+
+
+def require_checkpoints(out, storage):
+    """A trial that was trained has its checkpoint for as long as its result is not told."""
+    trained = [
+        trial
+        for trial in sweeps.trials_of(out, storage)
+        if (out / "trials" / f"{trial.number:05d}" / "metrics.jsonl").is_file()
+    ]
+    not_told = {f"{trial.number:05d}" for trial in trained if not trial.state.is_finished()}
+    assert not_told <= set(sweeps.checkpoints(out))
 
 
 # On a server, kills that others are like.
@@ -138,6 +150,7 @@ def test_a_kill_when(moment, kind, home, request):
     storage = request.getfixturevalue("server").address() if kind == "postgresql" else None
     name = f"moment-{kind}-{list(MOMENTS).index(moment)}"
     assert begin(home, name, storage, moment) == -9
+    require_checkpoints(home / name, storage)
     assert begin(home, name, storage) == 0
     trials = sweeps.trials_of(home / name, storage)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * TRIALS

@@ -4,6 +4,7 @@ import json
 import tomllib
 from pathlib import Path
 
+import optuna
 import pytest
 from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
@@ -85,6 +86,24 @@ def test_the_front_is_optunas(two):
     assert {each.number for each in front} == {trial.number for trial in two.study.best_trials}
     accuracies = [each.values[0] for each in front]
     assert accuracies == sorted(accuracies, reverse=True)
+
+
+def test_the_most_accurate_trial_is_on_the_front(tmp_path):
+    """Accuracies of few validation samples are often equal: the second objective, then the number, chooses."""
+    opened = small_study(tmp_path, trials=4, objectives=(ACCURACY, SPIKES))
+    drawn = opened.study.trials[0]
+    for values in ([0.95, 300.0], [0.95, 200.0], [0.95, 200.0], [0.95, 250.0]):
+        opened.study.add_trial(
+            optuna.create_trial(values=values, params=drawn.params, distributions=drawn.distributions)
+        )
+    found = overview(opened)
+    assert found.best.number == 7  # 4 and 5 have not ended
+    assert [each.number for each in found.front[:2]] == [7, 8]
+    assert found.best.number in {trial.number for trial in opened.study.best_trials}
+    held = found.as_json()
+    assert (held["best"]["number"], held["best"]["value"]) == (7, 0.95)
+    with pytest.raises(ValueError, match="give --trial, one of 7 "):
+        chosen_outcome(found, None)
 
 
 def test_two_objectives_ask_for_a_trial(two):

@@ -1,14 +1,13 @@
 """Where a study is kept, and what is refused; a password is never shown."""
 
 import os
-import shlex
 import socket
 import time
 import traceback
 
 import pytest
 
-from bitspike.experiments.sweep.postgres import Postgres, command_line
+from bitspike.experiments.sweep.postgres import Postgres
 from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import open_study
 from helpers import runs, sweeps
@@ -33,25 +32,6 @@ def refused(home, *more):
     assert ended.out == ""
     assert ended.err.count("\n") == 1, ended.err
     return ended.err
-
-
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        ("sqlite:///study.db", "--storage sqlite: SQLite is not made for several writers; leave --storage out"),
-        ("mysql://me:Sesame4711@host/db", "--storage mysql: must be the address of a PostgreSQL server"),
-        ("study.db", "--storage must be the address of a PostgreSQL server"),
-        ("Sesame4711", "--storage must be the address of a PostgreSQL server"),
-        ("postgresql://me:Sesame4711@ho@st:x/db", "--storage is not an address of the form postgresql://USER:PASSWORD"),
-        ("postgresql://me@host/db?password=Sesame4711", "--storage: give the password as USER:PASSWORD@HOST or in"),
-        ("postgresql://me@host/db?sslpassword=Sesame4711", "--storage: give the password as USER:PASSWORD@HOST or in"),
-    ],
-)
-def test_an_address_that_cannot_be_used(address, said):
-    with pytest.raises(ValueError, match=r"\S") as error:
-        Postgres(address, 1)
-    assert str(error.value).startswith(said)
-    assert "4711" not in "".join(traceback.format_exception(error.value))
 
 
 def test_no_server_answers(home):
@@ -85,6 +65,14 @@ def test_a_wrong_password_is_never_shown(home, server):
     assert "does not exist" in refused(home, "--storage", server.address(database="nothing"))
 
 
+def test_a_missing_password_says_where_it_belongs(home, server):
+    line = refused(home, "--storage", server.address().replace(f":{ENCODED}", ""))
+    assert line.endswith(
+        ": the server asks for a password, and none was given; give it in PGPASSWORD, in ~/.pgpass, or as "
+        "USER:PASSWORD@HOST in BITSPIKE_STORAGE\n"
+    )
+
+
 def test_no_file_holds_the_password(home, server):
     ended = sweeps.sweep(home, "secret", 1, "--epochs", "1", "--storage", server.address())
     texts = [path.read_bytes() for path in (home / "secret").rglob("*") if path.is_file()]
@@ -113,18 +101,41 @@ def test_the_environment_may_hold_the_password(home, server, monkeypatch):
     assert len(open_study(home / "environment").study.trials) == 1
 
 
-@pytest.mark.parametrize(
-    ("address", "shown"),
-    [
-        (f"postgresql://me:{WRONG}@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://me:it's%404711@host/db", "postgresql://me:***@host/db"),  # a shell has other quotes
-        (f"postgresql://me:{WRONG}@ho@st:x/db", "***"),
-    ],
-)
-def test_a_command_line_without_its_password(address, shown):
-    assert shlex.split(command_line(["--storage", address], address)) == ["bitspike", "--storage", shown]
-    assert shlex.split(command_line([f"--storage={address}"], address)) == ["bitspike", f"--storage={shown}"]
-    assert command_line(["a b"], None) == "bitspike 'a b'"
+@pytest.mark.parametrize("kind", ["journal", "postgresql"])
+def test_optunas_dashboard_knows_what_the_values_are(home, kind, request):
+    name = f"named-{kind}"
+    address = request.getfixturevalue("server").address() if kind == "postgresql" else None
+    more = (
+        "--epochs",
+        "1",
+        "--second",
+        "spikes",
+        *(() if address is None else ("--storage", address, "--study", name)),
+    )
+    sweeps.sweep(home, name, 1, *more)
+    assert "Warning" not in sweeps.sweep(home, name, 2, *more).err
+    study = open_study(home / name, address).study
+    assert study.metric_names == ["accuracy", "spikes"]
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 2
+
+
+def nameless():
+    from bitspike.experiments.sweep import studies
+
+    studies._name_metrics = lambda study, facts: None
+    sweeps.fork_workers()
+
+
+def test_a_study_of_an_earlier_version_goes_on(home, cli):
+    """It has no names of its values, and checkpoints of trials that have ended."""
+    sweeps.sweep(home, "earlier", 1, "--epochs", "1", prepare=nameless)
+    (home / "earlier" / "trials" / "00000" / "last.ckpt").touch()
+    assert cli("sweep", "show", home / "earlier")[0] == 0
+    sweeps.sweep(home, "earlier", 2, "--epochs", "1")
+    opened = open_study(home / "earlier")
+    assert opened.study.metric_names is None
+    assert len(opened.study.trials) == 2
+    assert sweeps.checkpoints(home / "earlier") == []
 
 
 # ---- Another study

@@ -7,8 +7,8 @@ trials one after another; should a server lose the lock in a restart, a trial th
 A worker holds a lock on its trial from its claim until the result is told. A process that is killed lets go of it, at
 any moment: whoever can take the lock of a trial that runs has found a dead one, and goes on with it. For a trial whose
 folder is elsewhere heartbeats tell: stale at two looks, a heartbeat apart, so that after an outage of the server every
-living worker had the time to give a sign. If a worker is taken for dead and is not, both come to the same result, and
-the first one counts.
+living worker had the time to give a sign. If a worker is taken for dead and is not, the first result counts; both are
+the same where threads and machines are.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from optuna.trial import FrozenTrial, TrialState
 from bitspike.experiments.sweep.own_trials import Claim, OwnTrials
 from bitspike.experiments.sweep.space import Space
 from bitspike.experiments.sweep.studies import JoinedStudy
+from bitspike.train.run_folder import RunFolder
 from bitspike.train.seeds import mixed
 
 DEATHS_OF_A_TRIAL = 10  # of workers of one trial, one after another, without a new checkpoint
@@ -150,6 +151,7 @@ class Claims:
                 error = f"its worker died {stuck} times in a row before it came any further; is there enough memory?"
                 self._storage.optuna.set_trial_user_attr(trial_id, "error", error)
                 self._study.tell(trial.number, state=TrialState.FAIL)
+                RunFolder(self._folder(trial.number)).discard_checkpoint()
                 lock.release()
                 return None
             return self._write_claim(optuna.Trial(self._study, trial_id), lock, before.get("attempts", 0), stuck)
@@ -205,7 +207,7 @@ class Claims:
         return claim
 
     def _folder(self, number: int) -> Path:
-        return self._joined.folder / "trials" / f"{number:05d}"
+        return self._joined.trial_folder(number)
 
     def _require_no_failure_twice(self, trials: Sequence[FrozenTrial]) -> None:
         """Raise if two trials of this sweep failed in the same way."""
@@ -234,6 +236,6 @@ def _without_numbers(text: str) -> str:
 def _progress(folder: Path) -> int | None:
     """Return a mark that changes with each checkpoint; None where there is none."""
     try:
-        return (folder / "last.ckpt").stat().st_mtime_ns
+        return RunFolder(folder).last.stat().st_mtime_ns
     except OSError:
         return None

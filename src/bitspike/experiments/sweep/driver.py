@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import wait
 from typing import Any
 
 from optuna.trial import FrozenTrial
 
 from bitspike.experiments.sweep.facts import Standing
+from bitspike.experiments.sweep.local_worker import (
+    DEATHS_BEFORE_A_TRIAL,
+    GOES_ON,
+    LOST,
+    LocalWorker,
+    SweepError,
+    start_worker,
+)
 from bitspike.experiments.sweep.storage import StorageUnavailableError
 from bitspike.experiments.sweep.studies import JoinedStudy
-from bitspike.experiments.sweep.worker import Work, work
+from bitspike.experiments.sweep.worker import Work
+from bitspike.train.run_folder import RunFolder
 
 # What a worker loads before its first iteration, in seconds.
 PRELOADED = ["bitspike.experiments.sweep.worker", "torch._dynamo", "torch._inductor.config", "safetensors.torch"]
 PRELOADED_FOR_SERVERS = ["optuna.storages._rdb.models", "sqlalchemy.dialects.postgresql", "psycopg", "alembic.command"]
 LOOK = 1.0  # seconds between two looks at the study
-DEATHS_BEFORE_A_TRIAL = 5  # of a worker, one after another, before it took a trial
-
-
-class SweepError(ValueError):
-    """A sweep that cannot go on, in one line."""
-
-
-@dataclass(slots=True, eq=False)
-class LocalWorker:
-    """A worker process as its driver sees it: what it last told, and how often it died since it took a trial."""
-
-    process: Any
-    messages: Connection
-    deaths: int = 0
-    doing: str = "starts"
-    trials: dict[int, str] = field(default_factory=dict)  # what each trial of it has come to
-    done: bool = False
+_GOES_ON_FROM = {  # by what the folder of a trial that was taken over holds
+    "result": "its training had ended, and its result is told now",
+    "checkpoint": "it goes on from its last checkpoint",
+    "nothing": "it starts anew, as this folder has no checkpoint of it",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +95,7 @@ class Driver:
 
     def run(self) -> bool:
         """Run until all trials have ended, and return True; False if it was interrupted and can go on later."""
+        self._discard_checkpoints()
         if self._complete_before >= self._task.trials:
             return True
         count = min(self._task.workers, self._task.trials - self._complete_before)
@@ -119,16 +115,18 @@ class Driver:
             self._end(workers)
         self._looked_at = 0.0
         self._look(workers)
+        self._discard_checkpoints()
         return True
 
+    def _discard_checkpoints(self) -> None:
+        """Delete the checkpoints of trials that have ended, whose workers died before they did so themselves."""
+        for trial in self._trials:
+            if trial.state.is_finished():
+                RunFolder(self._joined.trial_folder(trial.number)).discard_checkpoint()
+
     def _start(self, number: int) -> LocalWorker:
-        ours, theirs = self._context.Pipe(duplex=False)
         task = replace(self._task, device=self._devices[number % len(self._devices)])
-        process = self._context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
-        with _without_interrupts():
-            process.start()
-        theirs.close()
-        return LocalWorker(process, ours)
+        return start_worker(self._context, task)
 
     def _wait(self, workers: Sequence[LocalWorker]) -> None:
         alive = [worker for worker in workers if not worker.done]
@@ -136,13 +134,8 @@ class Driver:
         wait([*pipes, *(worker.process.sentinel for worker in alive)], timeout=0.25)
 
     def _hear(self, worker: LocalWorker) -> None:
-        """Take in all that a worker has told; what it was telling when it died is lost."""
-        try:
-            while not worker.messages.closed and worker.messages.poll():
-                kind, told = worker.messages.recv()
-                self._note(worker, kind, told)
-        except (EOFError, OSError):
-            worker.messages.close()
+        for kind, told in worker.heard():
+            self._note(worker, kind, told)
 
     def _note(self, worker: LocalWorker, kind: str, told: Mapping[str, Any]) -> None:
         number = told.get("trial")
@@ -150,7 +143,7 @@ class Driver:
             worker.deaths, worker.doing = 0, "takes a trial"
             worker.trials[told["trial"]] = "begins"
             if told["attempt"] > 1:
-                self._say(f"trial {number} had begun; it goes on from its last checkpoint")
+                self._say(f"trial {number} had begun; {_GOES_ON_FROM[told['folder_holds']]}")
         elif kind == "epoch":
             worker.trials[told["trial"]] = f"epoch {told['epoch']}/{told['epochs']}, {told['accuracy']:.2%}"
         elif kind == "ends":
@@ -169,6 +162,10 @@ class Driver:
             self._error = self._error or str(told["line"])
 
     def _replace_dead(self, workers: list[LocalWorker]) -> None:
+        for worker in workers:
+            if not worker.done and worker.process.exitcode == LOST:
+                for kind, told in worker.end_lost():
+                    self._note(worker, kind, told)
         for i, worker in enumerate(workers):
             code = worker.process.exitcode
             if worker.done or code is None:
@@ -177,16 +174,18 @@ class Driver:
             worker.process.join()
             if code == 0:
                 worker.done, worker.doing = True, "done"
-            elif code > 0:
-                raise SweepError(self._error or f"a worker ended with status {code}; BITSPIKE_DEBUG=1 shows why")
-            elif worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
+                continue
+            if self._error or 0 < code != LOST:
+                why = f"a worker ended with status {code}; BITSPIKE_DEBUG=1 shows why; the same command goes on"
+                raise SweepError(self._error or why)
+            how = "with the process that starts workers" if code == LOST else f"signal {-code}"
+            if worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
                 raise SweepError(
-                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial (signal {-code})"
+                    f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial ({how}); {GOES_ON}"
                 )
-            else:
-                self._say(f"a worker was killed (signal {-code}); another takes its place")
-                workers[i] = self._start(i)
-                workers[i].deaths = worker.deaths + 1
+            self._say(f"a worker was killed ({how}); another takes its place")
+            workers[i] = self._start(i)
+            workers[i].deaths = worker.deaths + 1
 
     def _look(self, workers: Sequence[LocalWorker]) -> None:
         """Look at the study, once a second, and show how it stands."""
@@ -237,19 +236,3 @@ class Driver:
                 if worker.process.is_alive():
                     worker.process.kill()
                 worker.process.join()
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C for later: processes started now inherit that, and it is the driver's to end them.
-
-    Else those that still load their libraries would end with a traceback.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -18,6 +18,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from bitspike.experiments.sweep.studies import JoinedStudy
+from bitspike.train.run_folder import RunFolder
 
 T = TypeVar("T")
 
@@ -74,21 +75,25 @@ class OwnTrials:
     def finish(self, claim: Claim, result: Mapping[str, Any], values: Sequence[float] | None) -> None:
         """Tell the result of a trial: its values, or None if it was pruned."""
 
-        def tell() -> None:
+        def tell() -> bool:
             self._set(claim, "result", result)
-            self._tell(claim, TrialState.PRUNED if values is None else TrialState.COMPLETE, values)
+            return self._tell(claim, TrialState.PRUNED if values is None else TrialState.COMPLETE, values)
 
-        self.patiently(tell)
-        self.let_go(claim)
+        self._end(claim, self.patiently(tell))
 
     def fail(self, claim: Claim, error: str) -> None:
         """Tell that a trial cannot be trained; another one will take its place."""
 
-        def tell() -> None:
+        def tell() -> bool:
             self._set(claim, "error", error)
-            self._tell(claim, TrialState.FAIL, None)
+            return self._tell(claim, TrialState.FAIL, None)
 
-        self.patiently(tell)
+        self._end(claim, self.patiently(tell))
+
+    def _end(self, claim: Claim, told: bool) -> None:
+        """Let a trial go whose training has ended; its checkpoint is needed until the storage holds its result."""
+        if told:
+            RunFolder(claim.folder).discard_checkpoint()
         self.let_go(claim)
 
     def release(self, claim: Claim) -> None:
@@ -123,8 +128,11 @@ class OwnTrials:
             with suppress(UpdateFinishedTrialError):
                 self._storage.optuna.set_trial_user_attr(claim.trial_id, key, value)
 
-    def _tell(self, claim: Claim, state: TrialState, values: Sequence[float] | None) -> None:
-        if self._is_mine(claim):
-            with suppress(UpdateFinishedTrialError):
-                told = None if values is None else list(values)
-                self._study.tell(claim.number, told, state, skip_if_finished=True)
+    def _tell(self, claim: Claim, state: TrialState, values: Sequence[float] | None) -> bool:
+        """Tell how a trial ended if it is this worker's; return whether it has ended, by whoever told it."""
+        if not self._is_mine(claim):
+            return self._storage.optuna.get_trial(claim.trial_id).state.is_finished()
+        with suppress(UpdateFinishedTrialError):
+            told = None if values is None else list(values)
+            self._study.tell(claim.number, told, state, skip_if_finished=True)
+        return True

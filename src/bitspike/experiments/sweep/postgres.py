@@ -1,35 +1,30 @@
-"""A PostgreSQL server as a storage: its address without the password, its errors in one line, its lock."""
+"""A PostgreSQL server as a storage: its errors in one line, its lock."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import optuna
 
 from bitspike._lazy import not_installed
-from bitspike.experiments.sweep.storage import StorageUnavailableError, StudyStorage, require_address
+from bitspike.experiments.sweep.address import address_without_password, read_address, shown_address, without_password
+from bitspike.experiments.sweep.storage import StorageUnavailableError, StudyStorage
 
 ANSWER = 5  # seconds within which a server must answer
-_HIDDEN = "***"
 
 
 class Postgres(StudyStorage):
     """Studies on a PostgreSQL server; workers give signs of life every `heartbeat` seconds."""
 
     def __init__(self, address: str, heartbeat: int) -> None:
-        require_address(address)
-        self._url, self._secrets = _read_address(address)
-        plain = self._url.set(drivername=self._url.drivername.removesuffix("+psycopg"))
-        self.shown = plain.render_as_string(hide_password=True)
-        self.address = plain._replace(password=None).render_as_string()  # `set` takes None for "as it was"
+        self._url = read_address(address)
+        self.shown, self.address = shown_address(self._url), address_without_password(self._url)
         self.heartbeat = heartbeat
         with self._clearly():
             self.optuna = self._storage = self._open(heartbeat)
@@ -97,12 +92,16 @@ class Postgres(StudyStorage):
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
         line = next((each for each in lines if "FATAL" in each), lines[0] if lines else type(error).__name__)
         line = re.sub(r"^.*FATAL: ", "", line).removeprefix("connection failed: ")
-        for secret in self._secrets:
-            line = line.replace(secret, _HIDDEN)
+        line = without_password(line, self._url)
         if "timeout" in line:
             return f"the server does not answer within {ANSWER} s; is it running, and can it be reached from here?"
         if "refused" in line or "could not" in line or "failed to resolve" in line:
             return f"no server answers there ({line})"
+        if "no password supplied" in line:
+            return (
+                "the server asks for a password, and none was given; give it in PGPASSWORD, in ~/.pgpass, or as "
+                "USER:PASSWORD@HOST in BITSPIKE_STORAGE"
+            )
         return line
 
     @contextmanager
@@ -129,45 +128,3 @@ def _locked(engine: Any, name: str) -> Iterator[None]:
     with engine.begin() as connection:
         connection.execute(sqlalchemy.text("select pg_advisory_xact_lock(:key)"), {"key": key})
         yield
-
-
-def _read_address(address: str) -> tuple[Any, tuple[str, ...]]:
-    """Return SQLAlchemy's form of the address, and the spellings of its password."""
-    try:
-        from sqlalchemy.engine import make_url
-    except ModuleNotFoundError:
-        raise not_installed("optuna", "a search needs Optuna", extra="search") from None
-    try:
-        url = make_url(address)
-        if not url.host and "host" not in url.query and not url.database:
-            raise ValueError
-    except Exception:  # its message may hold a part of the password
-        raise ValueError(
-            "--storage is not an address of the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE; a password with "
-            "signs such as / or @ must be percent-encoded, or be given in PGPASSWORD instead"
-        ) from None
-    if url.drivername in ("postgresql", "postgres"):
-        url = url.set(drivername="postgresql+psycopg")
-    secret = url.password or ""
-    if any("password" in key for key in url.query):  # password, sslpassword
-        raise ValueError("--storage: give the password as USER:PASSWORD@HOST or in PGPASSWORD, and not after the ?")
-    spellings = {secret, quote(secret, safe=""), quote_plus(secret)} - {""}
-    return url, tuple(sorted(spellings, key=len, reverse=True))
-
-
-def command_line(arguments: Sequence[str], address: str | None) -> str:
-    """Return the command line of these arguments, with the password of the address hidden wherever it stands."""
-    return shlex.join(["bitspike", *(_without_password(each, address) for each in arguments)])
-
-
-def _without_password(text: str, address: str | None) -> str:
-    if address is None:
-        return text
-    try:
-        url, secrets = _read_address(address)
-    except ValueError:
-        return text.replace(address, _HIDDEN)
-    text = text.replace(address, url.set(drivername="postgresql").render_as_string(hide_password=True))
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -82,19 +81,3 @@ def open_storage(address: str | None, folder: Path, heartbeat: int) -> StudyStor
     from bitspike.experiments.sweep.postgres import Postgres
 
     return Postgres(address, heartbeat)
-
-
-def require_address(address: str) -> None:
-    """Raise unless the address is that of a storage which several processes may write to; it is never printed."""
-    scheme = address.partition(":")[0].partition("+")[0].lower()
-    if scheme == "sqlite":
-        raise ValueError(
-            "--storage sqlite: SQLite is not made for several writers; leave --storage out for a journal file on one "
-            "machine, or give postgresql://USER@HOST/DATABASE for several"
-        )
-    if scheme not in ("postgresql", "postgres") or "://" not in address:
-        named = f" {scheme}:" if re.fullmatch(r"[a-z][a-z0-9]{0,15}", scheme) and "://" in address else ""
-        raise ValueError(
-            f"--storage{named} must be the address of a PostgreSQL server, postgresql://USER@HOST/DATABASE; leave it "
-            "out for a journal file in the folder"
-        )

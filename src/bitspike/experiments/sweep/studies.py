@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ class OpenStudy:
     study: optuna.Study
     facts: StudyFacts
     folder: Path
+
+    def trial_folder(self, number: int) -> Path:
+        """Return the run folder of a trial."""
+        return self.folder / "trials" / f"{number:05d}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,10 +86,18 @@ def join_study(folder: Path, name: str, facts: StudyFacts, address: str | None, 
             load_if_exists=True,
         )
         if kept is None:
+            _name_metrics(study, facts)  # first: a study with facts is complete
             study.set_user_attr(ATTRIBUTE, facts.as_json())
         else:
             _require_same(kept, facts, f"the study {name!r} in {storage.shown}")
     return JoinedStudy(study, facts, folder, storage, _place(folder, name, storage, facts))
+
+
+def _name_metrics(study: optuna.Study, facts: StudyFacts) -> None:
+    """Tell Optuna what the values are: its dashboard shows the names. Studies of earlier versions have none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names([each.name for each in facts.objectives])
 
 
 @contextmanager

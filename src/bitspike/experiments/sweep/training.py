@@ -69,7 +69,9 @@ class TrialTrainer:
 
     def _train_group(self, group: Sequence[Claim]) -> None:
         for claim in group:
-            self.tell("begins", {"trial": claim.number, "attempt": claim.attempts, "beside": len(group) - 1})
+            folder = RunFolder(claim.folder)
+            held = "result" if folder.summary.is_file() else "checkpoint" if folder.last.is_file() else "nothing"
+            self.tell("begins", {"trial": claim.number, "attempt": claim.attempts, "folder_holds": held})
         runs = [_Run(self, claim, self._spec(claim)) for claim in group]
         requested = [RequestedRun(run.spec, RunFolder(run.claim.folder), run.listener()) for run in runs]
         options = replace(self.options, resume=True, test=False)

@@ -1,0 +1,85 @@
+"""A worker process as its driver sees it: how it is started, what it tells, and how it is ended when it is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from bitspike.experiments.sweep.worker import Work, work
+
+DEATHS_BEFORE_A_TRIAL = 5  # of a worker, one after another, before it took a trial
+LOST = 255  # the status that multiprocessing makes up for a process whose forkserver was killed
+GOES_ON = "is there enough memory? The same command goes on"
+
+
+class SweepError(ValueError):
+    """A sweep that cannot go on, in one line."""
+
+
+@dataclass(slots=True, eq=False)
+class LocalWorker:
+    """A worker process as its driver sees it: what it last told, and how often it died since it took a trial."""
+
+    process: Any
+    messages: Connection
+    deaths: int = 0
+    doing: str = "starts"
+    trials: dict[int, str] = field(default_factory=dict)  # what each trial of it has come to
+    done: bool = False
+
+    def heard(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield all that the worker has told; what it was telling when it died is lost."""
+        try:
+            while not self.messages.closed and self.messages.poll():
+                yield self.messages.recv()
+        except (EOFError, OSError):
+            self.messages.close()
+
+    def end_lost(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """End a worker whose forkserver was killed, and yield what it told: it lives on, unseen."""
+        until = time.monotonic() + 5
+        while not self.messages.closed and time.monotonic() < until:  # as long as it lives
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
+            wait([self.messages], timeout=0.1)
+            yield from self.heard()
+
+
+def start_worker(context: Any, task: Work) -> LocalWorker:
+    """Start a worker; `context` is one of multiprocessing's."""
+    for attempt in range(DEATHS_BEFORE_A_TRIAL):
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
+        try:
+            with _without_interrupts():
+                process.start()
+        except (EOFError, ConnectionError):  # the forkserver was killed; the next start makes another
+            ours.close()
+            time.sleep(0.1 * 2**attempt)  # a process that is killed takes a moment to end
+            continue
+        finally:
+            theirs.close()
+        return LocalWorker(process, ours)
+    raise SweepError(f"the process that starts workers was killed {DEATHS_BEFORE_A_TRIAL} times; {GOES_ON}")
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C for later: processes started now inherit that, and it is the driver's to end them.
+
+    Else those that still load their libraries would end with a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
