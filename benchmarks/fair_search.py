@@ -40,10 +40,9 @@ DONE, FAILED, UNFINISHED, INTERRUPTED = 0, 1, 75, 130  # 75 is "try again" of sy
 DIVERGED = 3  # the status of a training that ended with numbers that are not finite
 
 
-def search(given: argparse.Namespace) -> bool:
+def search(given: argparse.Namespace) -> None:
     """Run the search of every variant, or go on with it."""
     given.commands.all([partial(search_variant, given, variant) for variant in given.only])
-    return True
 
 
 def search_variant(given: argparse.Namespace, variant: str) -> None:
@@ -59,7 +58,7 @@ def search_variant(given: argparse.Namespace, variant: str) -> None:
     )  # fmt: skip
 
 
-def train_long(given: argparse.Namespace) -> bool:
+def train_long(given: argparse.Namespace) -> None:
     """Train the best settings of every variant with several seeds, or go on with them; the best of all come first.
 
     A setting begins when one before it has ended, so that no more than `--processes` are under way.
@@ -73,7 +72,6 @@ def train_long(given: argparse.Namespace) -> bool:
     settings = [setting for variant, seen in found.items() for setting in best_settings(given, variant, seen)]
     settings.sort(key=lambda setting: setting.rank)
     given.commands.all([partial(train_setting, given, setting) for setting in settings])
-    return True
 
 
 def train_setting(given: argparse.Namespace, setting: Setting) -> None:
@@ -93,7 +91,11 @@ def train_setting(given: argparse.Namespace, setting: Setting) -> None:
     )  # fmt: skip
 
 
-STAGES = {"search": search, "long": train_long, "report": report}
+STAGES: dict[str, Callable[[argparse.Namespace], bool | None]] = {
+    "search": search,
+    "long": train_long,
+    "report": report,
+}
 
 
 def run_stages(given: argparse.Namespace) -> int:
@@ -103,8 +105,9 @@ def run_stages(given: argparse.Namespace) -> int:
         if stage == "long" and status == UNFINISHED:
             continue  # which trials are the best is not known
         try:
-            if not STAGES[stage](given):
-                status = UNFINISHED
+            finished = STAGES[stage](given)
+            if stage == "report":  # it has looked: all may be there though the time was over
+                status = DONE if finished else UNFINISHED
         except TimeIsUp:
             print(f"the {given.minutes:g} minutes are over; the same command goes on", file=sys.stderr)
             status = UNFINISHED

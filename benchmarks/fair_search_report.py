@@ -59,7 +59,7 @@ def row_of(given: argparse.Namespace, variant: str, settings: Sequence[Setting],
     results = [results_of(given, setting) for setting in settings]
     return {
         "title": VARIANTS[variant][0],
-        "trials": trials,
+        "trials": min(trials, given.trials),  # those that count
         "trials_asked": given.trials,
         "settings": results,
         "chosen": chosen_of(results),

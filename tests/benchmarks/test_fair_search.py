@@ -100,6 +100,22 @@ def test_what_the_time_leaves_over_is_not_done(
     assert "no study yet: theta1, fixed, annealed, moving\n" in said.out
 
 
+def test_what_ended_as_the_time_did_is_done(played: Played) -> None:
+    played.search("fixed")
+    begun: list[str] = []
+
+    def during(setting: str) -> None:
+        begun.append(setting)
+        played.train(played.out / "long" / setting, 1)
+        raise played.script.TimeIsUp
+
+    played.during = during
+    options = ("--only", "fixed", "--trials", "3", "--best", "2", "--seeds", "1", "--processes", "1")
+    assert played.main(*options) == 0
+    assert len(begun) == 2
+    assert played.main(*options, "--seeds", "2", "--stage", "long") == 75
+
+
 def test_whole_settings_end_rather_than_many_begin(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     for variant in VARIANTS:
         played.search(variant)
@@ -168,8 +184,6 @@ def test_a_small_search_for_real_goes_on_elsewhere(tmp_path: Path) -> None:
     status, out = call("two", "--unpack", carried[0], "--pack", carried[1])
     assert status == 0
     status, again = call("three", "--unpack", carried[1], "--minutes", "0")  # nothing is left to train
-    assert status == 75
-    status, again = call("three", "--stage", "long", "--stage", "report", "--minutes", "0")
     assert status == 0
     assert (out / "fair-search.png").is_file()
     assert not list(again.glob("long/*/trial-*/last.ckpt"))

@@ -83,10 +83,16 @@ def test_it_is_packed_after_a_failure_too(played: Played, file: Path) -> None:
     played.search("fixed")
 
     def during(setting: str) -> None:
-        raise played.script.CommandError("it failed")
+        raise error
 
-    played.during = during
+    played.during, error = during, played.script.CommandError("it failed")
     assert played.main(*OPTIONS, "--pack", str(file)) == 1
+    assert "out/fixed/journal.log" in names(file)
+
+    file.unlink()
+    error = RuntimeError("nobody thought of this")
+    with pytest.raises(RuntimeError):
+        played.main(*OPTIONS, "--pack", str(file))
     assert "out/fixed/journal.log" in names(file)
 
 
