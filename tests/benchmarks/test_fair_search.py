@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from helpers.fair_search import VARIANTS, Played
+from helpers.files import fake_mnist
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fair_search.py"
 
@@ -169,21 +169,23 @@ def test_a_signal_is_passed_on(
 
 
 @pytest.mark.slow
-def test_a_small_search_for_real_goes_on_elsewhere(tmp_path: Path) -> None:
+def test_a_small_search_for_real_goes_on_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_mnist(tmp_path / "root", train=60, test=20).rename(tmp_path / "root" / "fashion")
+    monkeypatch.setenv("BITSPIKE_DATA", str(tmp_path / "root"))
     tiny = ["--only", "fixed", "--trials", "2", "--epochs", "1", "--long", "2", "--seeds", "2", "--best", "1"]
-    tiny += ["--workers", "1", "--together", "1", "--device", "cpu", "--set", "data.train_limit=60"]
-    tiny += ["--set", "data.test_limit=20", "--set", "net.steps=2"]
+    tiny += ["--workers", "1", "--together", "1", "--device", "cpu", "--set", "net.steps=2"]
 
-    def call(machine: str, *more: str) -> tuple[int, Path]:
+    def call(machine: str, *more: str) -> Path:
         out = tmp_path / machine / "study"
         command = [sys.executable, str(SCRIPT), "fashion", "--out", str(out), *tiny, *more]
-        return subprocess.run(command, env=os.environ, capture_output=True, check=False).returncode, out
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return out
 
     carried = [str(tmp_path / f"{number}.tar.xz") for number in range(2)]
-    assert call("one", "--stage", "search", "--pack", carried[0])[0] == 0
-    status, out = call("two", "--unpack", carried[0], "--pack", carried[1])
-    assert status == 0
-    status, again = call("three", "--unpack", carried[1], "--minutes", "0")  # nothing is left to train
-    assert status == 0
-    assert (out / "fair-search.png").is_file()
+    call("one", "--stage", "search", "--pack", carried[0])
+    out = call("two", "--unpack", carried[0], "--pack", carried[1])
+    again = call("three", "--unpack", carried[1], "--minutes", "0")  # nothing is left to train
+    assert (again / "fair-search.png").is_file()
+    assert list(out.glob("long/*/trial-*/last.ckpt"))
     assert not list(again.glob("long/*/trial-*/last.ckpt"))
