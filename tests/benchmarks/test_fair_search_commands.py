@@ -97,9 +97,10 @@ def test_a_second_signal_kills(commands: Any, as_process: Any) -> None:
         "os.kill(os.getppid(), signal.SIGTERM)\n"
         "while True: time.sleep(0.1)"
     )
-    made = commands.Commands()
+    made, began = commands.Commands(), commands.time.monotonic()
     with made.catching_signals(), pytest.raises(commands.Interrupted):
         made.run("train")
+    assert commands.time.monotonic() < began + commands.GRACE / 2
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
