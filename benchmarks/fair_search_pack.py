@@ -61,8 +61,6 @@ def unpack(file: Path, out: Path) -> None:
         tops = list(Path(made).iterdir())
         if len(tops) != 1 or not any((tops[0] / variant / OF_A_STUDY[0]).is_file() for variant in VARIANTS):
             raise ValueError(f"--unpack: {file} holds no studies in one folder; give a file that --pack wrote")
-        if out.is_dir():
-            out.rmdir()
         tops[0].rename(out)  # the folder is there as a whole, or not at all
 
 

@@ -71,6 +71,8 @@ def test_long_trainings_belong_to_a_trial_and_to_a_length(played: Played) -> Non
 def test_a_variant_with_more_trials_has_no_advantage(played: Played) -> None:
     played.search("fixed", 30)
     assert played.ranking("fixed", trials=3)[0] < 3 <= played.ranking("fixed")[0]
+    played.main("--stage", "report", "--trials", "3")
+    assert played.report()["fixed"]["trials"] == 3
 
 
 def test_long_trainings_wait_for_the_search(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +129,7 @@ def test_whole_settings_end_rather_than_many_begin(played: Played, monkeypatch: 
     def during(setting: str) -> None:
         begun.append(setting)
         under_way.add(setting)
+        threading.Event().wait(0.02)  # others would begin now
         most.append(len(under_way))
         if len(begun) == 4:
             clock[0] = 1e9
@@ -137,9 +140,8 @@ def test_whole_settings_end_rather_than_many_begin(played: Played, monkeypatch: 
     monkeypatch.setattr(sys.modules["fair_search_commands"], "time", SimpleNamespace(monotonic=lambda: clock[0]))
     options = ("--stage", "long", "--trials", "3", "--best", "2", "--processes", "2", "--minutes", "9")
     assert played.main(*options) == 75
-    assert begun[:4] == [each for each in begun if each in order[:4]]
+    assert set(begun) <= set(order[:5])  # one may have begun beside the fourth
     assert max(most) <= 2
-    assert len(begun) <= 5  # one may have begun beside the fourth
 
 
 @pytest.mark.parametrize("failing", [0, 3])
@@ -160,6 +162,7 @@ def test_a_signal_is_passed_on(
 ) -> None:
     saved = tmp_path / "saved"
     as_process(
+        "assert os.getpgid(0) == os.getpid()  # else Ctrl-C would come twice\n"
         f"signal.signal(signal.SIGTERM, lambda *_: (open({str(saved)!r}, 'w'), sys.exit(130)))\n"
         f"os.kill(os.getppid(), signal.{name}); time.sleep(60)"
     )

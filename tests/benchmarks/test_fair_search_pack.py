@@ -41,6 +41,10 @@ def test_all_goes_on_after_pack_delete_unpack(played: Played, file: Path) -> Non
     played.search("fixed", 3)
     first, second = (f"fixed-trial{trial}-110" for trial in played.ranking("fixed")[:2])
     played.results[second] = {1: (0.9, 0.8)}  # its other seed has not ended
+    under_way = played.out / "long" / second / "trial-0"
+    under_way.mkdir(parents=True)
+    for name in ("experiment.toml", "metrics.jsonl", "last.ckpt"):
+        (under_way / name).touch()
     assert played.main(*OPTIONS, "--pack", str(file)) == 75
     runs = [(first, 0), (first, 1), (second, 1)]
     small = ("experiment.toml", "summary.json")

@@ -64,8 +64,8 @@ def test_a_setting_is_not_chosen_before_all_its_seeds_have_ended(
 
 def test_a_call_for_one_variant_keeps_the_others(begun: Played, capsys: pytest.CaptureFixture[str]) -> None:
     begun.search("theta1")
-    for variant in ("fixed", "theta1"):
-        give(begun, variant, *[{0: (0.8, 0.7), 1: (0.8, 0.7)}] * 2)
+    give(begun, "theta1", *[{0: (0.8, 0.7), 1: (0.8, 0.7)}] * 2)
+    give(begun, "fixed", {0: (0.8, 0.7)})
     assert begun.main(*OPTIONS, "--only", "theta1") == 0
     assert list(begun.report()) == ["theta1", "fixed"]
     assert "no study yet: annealed, moving" in capsys.readouterr().out
