@@ -274,3 +274,4 @@ def fake_mnist(root, train=40, test=10, *, write=write_mnist):
     names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     files = {name: Kept(name, (folder / name).stat().st_size, digest(folder / name)) for name in names}
     Manifest("published", "here", "2022-01-01", files).write(folder)
+    return folder
