@@ -14,10 +14,10 @@ installed.
 
 Every stage goes on where it was stopped, by `--minutes`, a signal or otherwise: by the same command, in the same DIR.
 `--pack` writes what another machine needs to go on: the studies, and the long trainings that have ended, without
-checkpoints. `--unpack` makes DIR of it. Trials and long trainings that were under way begin again there.
+checkpoints. `--unpack` makes a new DIR of it. Trials and long trainings that were under way begin again there.
 
-The status is 0 if all that was asked for is done, 75 if the same command has more to do, 130 after a signal, 1 after
-an error.
+The status is 0 if the stages asked for are done, 75 if they are not (of `report` alone: if any is not), 130 after a
+signal, 1 after an error.
 """
 
 from __future__ import annotations
@@ -109,12 +109,18 @@ def run_stages(given: argparse.Namespace) -> int:
             if stage == "report":  # it has looked: all may be there though the time was over
                 status = DONE if finished else UNFINISHED
         except TimeIsUp:
-            print(f"the {given.minutes:g} minutes are over; the same command goes on", file=sys.stderr)
+            print(f"the {given.minutes:g} minutes are over; {how_to_go_on(given)}", file=sys.stderr)
             status = UNFINISHED
         except Interrupted:
-            print("interrupted; the same command goes on", file=sys.stderr)
+            print(f"interrupted; {how_to_go_on(given)}", file=sys.stderr)
             return INTERRUPTED
     return INTERRUPTED if given.commands.interrupted else status
+
+
+def how_to_go_on(given: argparse.Namespace) -> str:
+    """Return words on the command that goes on."""
+    here = "the same command goes on" + (", without --unpack" if given.unpack else "")
+    return f"{here}; elsewhere it has --unpack {given.pack}" if given.pack else here
 
 
 def in_one_line(call: Callable[[], int | None]) -> int:
@@ -156,7 +162,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--long", type=int, default=110, help="epochs of a long training")
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--together", type=int, default=10, help="trials of a worker at once; 1: seeds, too")
+    parser.add_argument(
+        "--together", type=int, default=10, help="trials of a worker at once; 1: also one seed at a time"
+    )
     parser.add_argument("--processes", type=int, default=1, help="searches, or settings trained long, at once")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="then stop, which takes up to 75 s more")
     parser.add_argument("--pack", type=Path, metavar=f"FILE{ENDING}", help="write what is needed to go on elsewhere")

@@ -43,6 +43,11 @@ def fit(home, *settings):
 
 
 REFUSED = [
+    (
+        "data.validation_groups=[1]",
+        ["train.protocol=paper"],
+        "data.validation_groups = [1] would do nothing | train.protocol = 'holdout' | leave the groups out",
+    ),
     ("net.norm=shared", [], "net.norm = 'shared' would do nothing | a convolution | net.dense_norm = true"),
     (
         "net.recurrent=true",

@@ -83,7 +83,7 @@ def duration(seconds: float) -> str:
 
 
 def best_of(trials: list[FrozenTrial]) -> FrozenTrial | None:
-    """Return the complete trial of the highest accuracy; among equals the least in what is minimized, too, or first."""
+    """Return the most accurate complete trial; among equals the second objective chooses, then the lower number."""
     complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
     return min(complete, key=lambda trial: (-trial.values[0], *trial.values[1:], trial.number), default=None)
 

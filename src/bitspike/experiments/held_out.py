@@ -38,11 +38,6 @@ def training_rows(spec: Experiment, data: Dataset) -> tuple[Tensor, Tensor | Non
             "data.validation_file is for train.protocol = 'holdout', but the protocol is 'paper', which judges epochs "
             "by the test samples; leave the file out, or set the protocol to 'holdout'"
         )
-    if spec.data.validation_groups is not None and spec.train.protocol == "paper":
-        raise ValueError(
-            f"data.validation_groups names {data.group_names or 'groups'} that protocol 'holdout' holds out, but the "
-            "protocol is 'paper', which trains on all of them; set train.protocol to 'holdout', or leave them out"
-        )
     if spec.train.protocol == "paper" or data.valid is not None:
         return torch.arange(len(data.train), device="cpu"), None
     if spec.data.validation_groups is not None:

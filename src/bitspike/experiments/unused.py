@@ -30,6 +30,12 @@ def _has_hidden_dense(spec: Experiment, data: Dataset) -> bool:
 
 
 RULES = (
+    Rule(
+        "data.validation_groups",
+        "train.protocol = 'holdout'",
+        lambda spec, data: spec.train.protocol == "holdout",
+        "protocol 'paper' trains on all groups: set the protocol, or leave the groups out",
+    ),
     Rule("net.norm", "a convolution", _has_convolution, "batch norm behind Dense layers is net.dense_norm = true"),
     Rule(
         "net.recurrent",

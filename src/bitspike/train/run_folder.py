@@ -54,9 +54,14 @@ class RunFolder:
         files = (self.experiment, self.metrics, self.summary, self.best, self.last, self.curves, self.baselines)
         return [path for file in files for path in self.path.glob(f".{file.stem}-*{file.suffix}")]
 
+    def checkpoints(self) -> list[Path]:
+        """Return last.ckpt, if it is there, and what killed writes of it left behind."""
+        kept = [self.last] if self.last.is_file() else []
+        return [*kept, *self.path.glob(f".{self.last.stem}-*{self.last.suffix}")]
+
     def discard_checkpoint(self) -> None:
         """Delete last.ckpt, and what killed writes of it left behind: the run can no longer go on."""
-        for path in (self.last, *self.path.glob(f".{self.last.stem}-*{self.last.suffix}")):
+        for path in self.checkpoints():
             path.unlink(missing_ok=True)
 
     def events(self) -> list[Path]:

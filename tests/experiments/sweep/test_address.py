@@ -25,6 +25,9 @@ AFTER = "--storage: give the password as USER:PASSWORD@HOST or in PGPASSWORD, an
 TWICE = "--storage: the : between user and password must not be encoded, and no other address may follow"
 
 
+BAD = f"postgresql://anna:abc@{SECRET}@127.0.0.1:55418/db"
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [
@@ -118,6 +121,30 @@ def test_a_command_line_tells_no_password_by_hiding_the_same_word_elsewhere():
     assert command_line(["a b"], None) == "bitspike 'a b'"
 
 
+def test_each_address_of_a_command_line_is_without_its_password():
+    old, new = f"postgresql://me:{SECRET}@host/db", "postgresql://me:other@host/db"
+    line = command_line(["--storage", old, f"--storage={BAD}", "--storage", new, "x"], new)
+    assert shlex.split(line) == [
+        "bitspike", "--storage", "postgresql://me:***@host/db", "--storage=***",
+        "--storage", "postgresql://me:***@host/db", "x",
+    ]  # fmt: skip
+
+
+@given(
+    *[
+        st.text(
+            st.characters(exclude_categories=("C", "Z"), include_characters=" ", exclude_characters=":@"), min_size=1
+        )
+    ]
+    * 2
+)
+def test_an_address_as_files_keep_it_is_taken_again(user, database):
+    url = read_address(f"postgresql://{quote(user, safe='')}:{SECRET}@host/{quote(database, safe='')}")
+    kept = address_without_password(url)
+    assert address_without_password(read_address(kept)) == kept
+    assert SECRET not in kept or SECRET in user + database
+
+
 def test_words_of_a_server_without_the_password():
     url = read_address("postgresql://me:host%2F1@host/db")
     assert without_password("host host/1 host%2F1 xhost/1", url) == "host *** *** xhost/1"
@@ -136,9 +163,6 @@ def test_an_encoded_password_arrives_whole_and_is_never_shown(password):
 def test_a_sign_that_is_not_encoded_is_refused(before, sign, after):
     with pytest.raises(ValueError, match="--storage is not an address of the form"):
         require_address(f"postgresql://me:{before}{sign}z{after}@host:5432/db")
-
-
-BAD = f"postgresql://anna:abc@{SECRET}@127.0.0.1:55418/db"
 
 
 @pytest.mark.parametrize("way", ["option", "environment"])

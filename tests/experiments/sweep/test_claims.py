@@ -11,7 +11,7 @@ from bitspike.experiments.sweep.facts import facts_of
 from bitspike.experiments.sweep.objectives import ACCURACY
 from bitspike.experiments.sweep.own_trials import OwnTrials
 from bitspike.experiments.sweep.space import space_of
-from bitspike.experiments.sweep.studies import join_study
+from bitspike.experiments.sweep.studies import JoinedStudy, join_study
 from helpers import sweeps
 
 
@@ -56,14 +56,14 @@ def test_workers_share_what_is_left(make):
 def test_a_trial_that_ends_while_another_worker_looks_for_dead_ones(make, monkeypatch):
     (one, own), (two, _) = make(2), make(2)
     (held,) = one.take(1)
-    lock = two._lock
+    lock = JoinedStudy.trial_lock
 
-    def late(number):
+    def late(joined, number):
         if own.held:
             own.finish(held, {"ended": "epochs"}, [0.5])
-        return lock(number)
+        return lock(joined, number)
 
-    monkeypatch.setattr(two, "_lock", late)
+    monkeypatch.setattr(JoinedStudy, "trial_lock", late)
     assert [claim.number for claim in two.take(5)] == [1]
     assert states(two) == ["COMPLETE", "RUNNING"]
 

@@ -104,12 +104,17 @@ def read_address(address: str) -> URL:
 
 def shown_address(url: URL) -> str:
     """Return the address as it is printed: with *** for a password."""
-    return url.set(drivername="postgresql").render_as_string(hide_password=True)
+    return _rendered(url.set(drivername="postgresql"), hide_password=True)
 
 
 def address_without_password(url: URL) -> str:
     """Return the address as files keep it: without any password."""
-    return url._replace(drivername="postgresql", password=None).render_as_string()  # `set` takes None for "as it was"
+    return _rendered(url._replace(drivername="postgresql", password=None))  # `set` takes None for "as it was"
+
+
+def _rendered(url: URL, *, hide_password: bool = False) -> str:
+    """Return the address as `require_address` takes it: SQLAlchemy leaves blanks as they are."""
+    return re.sub(r"\s", lambda blank: quote(blank[0]), url.render_as_string(hide_password=hide_password))
 
 
 def without_password(line: str, url: URL) -> str:
@@ -127,7 +132,21 @@ def command_line(arguments: Sequence[str], address: str | None) -> str:
 
     The password is not sought elsewhere: three asterisks for a word that is a file's name, too, would tell it.
     """
+    hidden = list(arguments)
+    for i, word in enumerate(arguments):  # the last one counts, but each may have a password
+        option, given, value = word.partition("=")
+        if option == "--storage" and given:
+            hidden[i] = f"--storage={_hidden(value)}"
+        elif word == "--storage" and i + 1 < len(arguments):
+            hidden[i + 1] = _hidden(arguments[i + 1])
     if address is not None:
-        shown = shown_address(read_address(address))
-        arguments = [each.replace(address, shown) for each in arguments]
-    return shlex.join(["bitspike", *arguments])
+        hidden = [each.replace(address, _hidden(address)) for each in hidden]
+    return shlex.join(["bitspike", *hidden])
+
+
+def _hidden(address: str) -> str:
+    """Return an address without its password; *** for one that cannot be read."""
+    try:
+        return shown_address(read_address(address))
+    except ValueError:
+        return HIDDEN

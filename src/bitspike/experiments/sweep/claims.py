@@ -7,8 +7,8 @@ trials one after another; should a server lose the lock in a restart, a trial th
 A worker holds a lock on its trial from its claim until the result is told. A process that is killed lets go of it, at
 any moment: whoever can take the lock of a trial that runs has found a dead one, and goes on with it. For a trial whose
 folder is elsewhere heartbeats tell: stale at two looks, a heartbeat apart, so that after an outage of the server every
-living worker had the time to give a sign. If a worker is taken for dead and is not, the first result counts; both are
-the same where threads and machines are.
+living worker had the time to give a sign. If a worker is taken for dead and is not, the first result counts; both
+results are equal if threads and machines are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import optuna
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from optuna.trial import FrozenTrial, TrialState
 
 from bitspike.experiments.sweep.own_trials import Claim, OwnTrials
@@ -96,7 +96,7 @@ class Claims:
         for trial in running:
             if len(taken) == most or _before(trial.number, trials) >= self._target:  # or it is one too many
                 break
-            lock = self._lock(trial.number) if self._is_here(trial) or trial._trial_id in stale else None
+            lock = self._joined.trial_lock(trial.number) if self._is_here(trial) or trial._trial_id in stale else None
             if lock is None:
                 continue
             with suppress(optuna.exceptions.UpdateFinishedTrialError):  # its worker lived, and was faster
@@ -122,17 +122,6 @@ class Claims:
         silent = self._storage.stale(self._study._study_id)
         self._stale_since = {each: self._stale_since.get(each, now) for each in silent}
         return {each for each, since in self._stale_since.items() if now - since >= self._storage.heartbeat}
-
-    def _lock(self, number: int) -> FileLock | None:
-        """Return the lock of a trial, held; None if another process holds it."""
-        trials = self._joined.folder / "trials"
-        trials.mkdir(exist_ok=True)
-        lock = FileLock(trials / f".{number:05d}.lock", thread_local=False)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            return None
-        return lock
 
     def _adopt(self, trial_id: int, lock: FileLock) -> Claim | None:
         """Claim a trial whose lock was free; None if it killed so many workers that it failed now.
@@ -168,7 +157,7 @@ class Claims:
             trial.set_user_attr("surplus", True)
             self._study.tell(trial, state=TrialState.FAIL)
             return None
-        lock = self._lock(trial.number)
+        lock = self._joined.trial_lock(trial.number)
         if lock is None:
             raise RuntimeError(f"trial {trial.number} is new, but its lock is held")
         try:

@@ -77,6 +77,7 @@ class Driver:
         self._show, self._say, self._interrupted = show, say, interrupted
         # A forked worker has all libraries at once; but CUDA does not outlive a fork.
         self._context: Any = multiprocessing.get_context("forkserver" if task.device == "cpu" else "spawn")
+        self._lost = LOST if task.device == "cpu" else None
         if task.device == "cpu":
             self._context.set_forkserver_preload(PRELOADED + (PRELOADED_FOR_SERVERS if task.address else []))
         self._trials: Sequence[FrozenTrial] = joined.storage.patiently(
@@ -121,8 +122,13 @@ class Driver:
     def _discard_checkpoints(self) -> None:
         """Delete the checkpoints of trials that have ended, whose workers died before they did so themselves."""
         for trial in self._trials:
-            if trial.state.is_finished():
-                RunFolder(self._joined.trial_folder(trial.number)).discard_checkpoint()
+            folder = RunFolder(self._joined.trial_folder(trial.number))
+            if not trial.state.is_finished() or not folder.checkpoints():
+                continue
+            lock = self._joined.trial_lock(trial.number)
+            if lock is not None:  # else a worker that was taken for dead still writes there
+                folder.discard_checkpoint()
+                lock.release()
 
     def _start(self, number: int) -> LocalWorker:
         task = replace(self._task, device=self._devices[number % len(self._devices)])
@@ -163,7 +169,7 @@ class Driver:
 
     def _replace_dead(self, workers: list[LocalWorker]) -> None:
         for worker in workers:
-            if not worker.done and worker.process.exitcode == LOST:
+            if not worker.done and worker.process.exitcode == self._lost and self._lost is not None:
                 for kind, told in worker.end_lost():
                     self._note(worker, kind, told)
         for i, worker in enumerate(workers):
@@ -175,10 +181,10 @@ class Driver:
             if code == 0:
                 worker.done, worker.doing = True, "done"
                 continue
-            if self._error or 0 < code != LOST:
+            if self._error or 0 < code != self._lost:
                 why = f"a worker ended with status {code}; BITSPIKE_DEBUG=1 shows why; the same command goes on"
                 raise SweepError(self._error or why)
-            how = "with the process that starts workers" if code == LOST else f"signal {-code}"
+            how = "with the process that starts workers" if code == self._lost else f"signal {-code}"
             if worker.deaths + 1 >= DEATHS_BEFORE_A_TRIAL:
                 raise SweepError(
                     f"a worker was killed {DEATHS_BEFORE_A_TRIAL} times before it took a trial ({how}); {GOES_ON}"

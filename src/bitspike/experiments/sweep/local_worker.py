@@ -14,6 +14,7 @@ from typing import Any
 from bitspike.experiments.sweep.worker import Work, work
 
 DEATHS_BEFORE_A_TRIAL = 5  # of a worker, one after another, before it took a trial
+STARTS = 5  # of a worker, while the forkserver is killed each time
 LOST = 255  # the status that multiprocessing makes up for a process whose forkserver was killed
 GOES_ON = "is there enough memory? The same command goes on"
 
@@ -42,7 +43,8 @@ class LocalWorker:
             self.messages.close()
 
     def end_lost(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """End a worker whose forkserver was killed, and yield what it told: it lives on, unseen."""
+        """Kill a worker whose forkserver is dead, and yield what it told; nobody would see it end."""
+        yield from self.heard()
         until = time.monotonic() + 5
         while not self.messages.closed and time.monotonic() < until:  # as long as it lives
             with suppress(ProcessLookupError):
@@ -53,7 +55,8 @@ class LocalWorker:
 
 def start_worker(context: Any, task: Work) -> LocalWorker:
     """Start a worker; `context` is one of multiprocessing's."""
-    for attempt in range(DEATHS_BEFORE_A_TRIAL):
+    for attempt in range(STARTS):
+        time.sleep(0.1 * 2**attempt if attempt else 0)  # a process that is killed takes a moment to end
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=work, args=(task, theirs), name="worker", daemon=True)
         try:
@@ -61,12 +64,11 @@ def start_worker(context: Any, task: Work) -> LocalWorker:
                 process.start()
         except (EOFError, ConnectionError):  # the forkserver was killed; the next start makes another
             ours.close()
-            time.sleep(0.1 * 2**attempt)  # a process that is killed takes a moment to end
             continue
         finally:
             theirs.close()
         return LocalWorker(process, ours)
-    raise SweepError(f"the process that starts workers was killed {DEATHS_BEFORE_A_TRIAL} times; {GOES_ON}")
+    raise SweepError(f"the process that starts workers was killed {STARTS} times; {GOES_ON}")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import optuna
+from filelock import FileLock, Timeout
 
 from bitspike.experiments.sweep.facts import ATTRIBUTE, FORMAT, StudyFacts
 from bitspike.experiments.sweep.samplers import NumberedSampler, make_pruner
@@ -42,6 +43,17 @@ class JoinedStudy(OpenStudy):
 
     storage: StudyStorage
     place: str
+
+    def trial_lock(self, number: int) -> FileLock | None:
+        """Return the lock of a trial, held; None if another process holds it."""
+        trials = self.folder / "trials"
+        trials.mkdir(exist_ok=True)
+        lock = FileLock(trials / f".{number:05d}.lock", thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return None
+        return lock
 
 
 def open_study(folder: Path, storage: str | None = None) -> OpenStudy:

@@ -99,8 +99,8 @@ def _convolved(x: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tupl
     Without oneDNN, PyTorch may give float32 to NNPACK, which transforms images, and whole numbers do not stay whole.
     It takes no float64.
     """
-    onednn = torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled()
-    wide = x if onednn else x.double()
+    nnpack = x.device.type == "cpu" and not (torch.backends.mkldnn.is_available() and torch._C._get_mkldnn_enabled())
+    wide = x.double() if nnpack else x
     return F.conv2d(wide, kernel.to(wide.dtype), None, stride, padding).to(x.dtype)
 
 
