@@ -17,7 +17,7 @@ from bitspike.train import numerics
 from bitspike.train.iteration import Iteration
 from bitspike.train.loop import Listener
 from helpers import runs
-from helpers.runs import require_equal
+from helpers.runs import EVERY_ITERATION, require_equal
 
 deterministic = torch.utils.deterministic
 
@@ -75,7 +75,7 @@ def test_how_visibly_a_run_is_made_changes_no_number(tmp_path):
     train(tmp_path, "a")
     seen = []
     listener = Listener(iteration=lambda watched: (seen.append(watched), torch.rand(3)))
-    train(tmp_path, "b", "train.watch_every=1", "train.checkpoint_minutes=0.0001", listener=listener)
+    train(tmp_path, "b", "train.watch_every=1", EVERY_ITERATION[1], listener=listener)
     assert None not in seen
     require_equal(tmp_path / "a", tmp_path / "b")
 
