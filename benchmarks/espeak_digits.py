@@ -2,6 +2,7 @@
 
     python benchmarks/espeak_digits.py --shd          # are there as many spikes, and where, as in SHD's training set?
     python benchmarks/espeak_digits.py --run RUN      # accuracy by language, voice and speed
+    python benchmarks/espeak_digits.py --run RUN --noise 30 20 10     # and in a room, so many dB below the speech
     python benchmarks/espeak_digits.py --run RUN --shd --json FILE
 
 Needs espeak-ng (`apt-get install espeak-ng`); `--shd` needs the data set. The synthetic voices are in no training set.
@@ -16,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import wave
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +28,14 @@ import numpy as np
 import bitspike
 from bitspike.data.events import Events
 from bitspike.data.speech.spike_files import ENGLISH, GERMAN
+from bitspike.data.speech.wav import read_wav
 from bitspike.experiments.speech import Heard, SpeechNetwork, hear
 
 SPOKEN = {"en": ENGLISH, "de": tuple(word.replace("ue", "ü") for word in GERMAN)}
 VOICES = ("m1", "m3", "m7", "f2", "f4")
 SPEEDS = (110, 130, 150)  # words a minute
 UNIT_BINS, TIME_BINS = 35, 30  # of 20 units and of 40 ms
+BEFORE_S, AFTER_S = 0.6, 0.5  # in a room: what is recorded before and after a word
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,20 @@ def speak_digits(folder: Path, voices: Sequence[str], speeds: Sequence[int]) -> 
                     speak(word, path, language=language, voice=voice, speed=speed)
                     spoken.append(Utterance(first + digit, language, voice, speed, path))
     return spoken
+
+
+def in_a_room(path: Path, folder: Path, decibels: float, rng: np.random.Generator) -> Path:
+    """Write a recording again, with pauses around the word and pink noise, so many decibels below the speech."""
+    sound = read_wav(path)
+    loud = sound.samples[np.abs(sound.samples) > 0.02 * np.abs(sound.samples).max()]
+    x = np.pad(sound.samples, (round(BEFORE_S * sound.rate), round(AFTER_S * sound.rate)))
+    falling = np.sqrt(np.maximum(np.arange(len(x) // 2 + 1), 1))
+    noise = np.fft.irfft(np.fft.rfft(rng.standard_normal(len(x))) / falling, len(x))
+    x += noise * np.sqrt((loud**2).mean() / (noise**2).mean()) * 10 ** (-decibels / 20)
+    with wave.open(str(folder / path.name), "wb") as file:
+        file.setparams((1, 2, sound.rate, 0, "NONE", ""))
+        file.writeframes((0.7 * 32767 / np.abs(x).max() * x).astype("<i2").tobytes())
+    return folder / path.name
 
 
 def accuracy(spoken: Iterable[Utterance], answers: Iterable[int | None]) -> dict[str, Any]:
@@ -135,6 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", type=Path, help="a run's folder, as for bitspike predict")
     parser.add_argument("--shd", action="store_true", help="compare the spikes with SHD's")
+    parser.add_argument("--noise", nargs="+", type=float, default=[], metavar="DB", help="with pauses and pink noise")
     parser.add_argument("--voices", nargs="+", default=VOICES)
     parser.add_argument("--speeds", nargs="+", type=int, default=SPEEDS)
     parser.add_argument("--seed", type=int, default=0)
@@ -143,14 +162,26 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         spoken = speak_digits(Path(folder), args.voices, args.speeds)
         heard: Heard = hear([each.path for each in spoken], seed=args.seed)
+        rng, noisy = np.random.default_rng(args.seed), dict[str, Heard]()
+        for decibels in args.noise:
+            room = Path(folder) / f"{decibels:g}"
+            room.mkdir()
+            noisy[f"{decibels:g} dB"] = hear(
+                [in_a_room(each.path, room, decibels, rng) for each in spoken], seed=args.seed
+            )
     report: dict[str, Any] = {
         "command": shlex.join(["python", *sys.argv]),
         "bitspike": bitspike.__version__,
         "espeak-ng": subprocess.run(["espeak-ng", "--version"], capture_output=True, text=True).stdout.strip(),
     }
     if args.run is not None:
-        found = SpeechNetwork(args.run).predict(heard)
+        network = SpeechNetwork(args.run)
+        found = network.predict(heard)
         report["accuracy"] = accuracy(spoken, [each.label for each in found])
+        report["with pauses and pink noise"] = {
+            level: accuracy(spoken, [each.label for each in network.predict(recorded)])["all"]
+            for level, recorded in noisy.items()
+        }
         report["answers"] = {each.path.name: told.answer for each, told in zip(spoken, found, strict=True)}
     if args.shd:
         heard.events.labels[:] = [each.label for each in spoken]

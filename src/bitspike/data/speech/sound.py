@@ -1,4 +1,4 @@
-"""A recorded sound, and its part that is not silence."""
+"""A recorded sound, and the part of it that is speech."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 # What is left before and after a word: with these, digits of espeak-ng last as long as those of SHD regenerated, and
 # their spikes are spread over time alike (benchmarks/espeak_digits.py).
 BEFORE_S, AFTER_S = 0.06, 0.15
-WINDOW_S = 0.01  # loudness is measured over so long
-QUIET = 1e-3  # of the largest power; below it is silence
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +43,14 @@ class Sound:
         return len(self.samples) / self.rate
 
     def trimmed(self) -> Sound:
-        """Return the sound from 60 ms before its first loud moment to 150 ms after its last.
+        """Return the sound from 60 ms before speech begins to 150 ms after it ends; what lacks there is silence.
 
-        A moment is loud if its power is at least a thousandth of the largest. What lacks at the ends is silence.
+        `endpoints.py` says what counts as speech.
         """
         import numpy as np
 
-        width = max(1, round(WINDOW_S * self.rate))
-        half = width // 2
-        energy = np.concatenate([np.zeros(half), np.cumsum(self.samples**2)])
-        energy = np.pad(energy, (1, width - half), "edge")  # of all samples up to half a window later
-        power = energy[width : width + len(self.samples)] - energy[: len(self.samples)]
-        loud = np.flatnonzero(power >= QUIET * power.max())
+        from bitspike.data.speech.endpoints import endpoints
+
+        first, last = endpoints(self.samples, self.rate)
         before, after = round(BEFORE_S * self.rate), round(AFTER_S * self.rate)
-        padded = np.pad(self.samples, (before, after))
-        return replace(self, samples=padded[loud[0] : loud[-1] + 1 + before + after])
+        return replace(self, samples=np.pad(self.samples, (before, after))[first : last + before + after])
