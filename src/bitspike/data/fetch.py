@@ -208,7 +208,7 @@ def _rank(entry: Entry, found: Found) -> int:
 
 def _needed(entry: Entry) -> str:
     """Return the names of the files that the data set needs, edition by edition."""
-    return " or ".join(" and ".join(file.name for file in edition.files) for edition in entry.editions)
+    return " or ".join(dict.fromkeys(" and ".join(file.name for file in edition.files) for edition in entry.editions))
 
 
 def _not_in(entry: Entry, source: Path | None, complaints: Sequence[str]) -> str:
