@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
@@ -56,10 +57,19 @@ def _without_quotes(value: object) -> str:
     if not isinstance(value, str) or len(value) > 40:
         return ""
     try:
-        plain = value if math.isfinite(float(value)) else ""
+        plain = _as_toml(value) if math.isfinite(float(value)) else ""
     except ValueError:
         plain = value.lower() if value.lower() in ("true", "false") else ""
     return f"; write it without quotes: {plain.strip()}" if plain else ""
+
+
+def _as_toml(number: str) -> str:
+    """Return a number's text as TOML takes it: with digits on both sides of the point."""
+    try:
+        tomllib.loads(f"x = {number}")
+    except tomllib.TOMLDecodeError:
+        return repr(float(number))
+    return number
 
 
 Whole = Annotated[int, BeforeValidator(_a_number)]

@@ -82,6 +82,7 @@ def test_what_the_command_refuses(workplace, cli):
         "once for each of the 1 files, but 2 are"
         in cli("encode", "a.wav", "--out", "a.npz", "--label=1", "--label=2")[2]
     )
+    assert f"0 to 2147483647, but one is {10**20}" in cli("encode", "a.wav", "--out", "a.npz", f"--label={10**20}")[2]
     assert "0 to 19, but one is 20; write a .npz" in cli("encode", "a.wav", "--out", "a.h5", "--label=20")[2]
     assert cli("encode", "not-there.wav", "--out", "a.npz")[2] == "bitspike: not-there.wav: No such file or directory\n"
     assert cli("encode", ".", "--out", "a.npz")[2] == "bitspike: .: Is a directory\n"

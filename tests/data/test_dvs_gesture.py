@@ -9,6 +9,7 @@ import pytest
 
 from bitspike.data import dvs_gesture
 from bitspike.data.dvs_gesture import read_dvs_gesture
+from bitspike.data.fetch import fetch
 from helpers.files import (
     AEDAT_HEADER,
     aedat_bytes,
@@ -69,6 +70,26 @@ def test_the_archive(tmp_path, mode, given):
     path = write_tar(tmp_path / "DvsGesture.tar.gz", FILES, mode=mode)
     check(read_dvs_gesture(path if given == "file" else tmp_path))
     assert [found.name for found in tmp_path.iterdir()] == ["DvsGesture.tar.gz"], "nothing is unpacked"
+
+
+@pytest.mark.usefixtures("alone")
+def test_an_archive_that_was_packed_again_is_fetched_if_it_can_be_read(tmp_path, root):
+    archive = write_tar(tmp_path / "DvsGesture.tar.gz", FILES)
+    found = fetch("dvs128", source=tmp_path)
+    assert (found.edition, found.folder) == ("packed, local copy, checksum not known", root / "dvs128")
+    check(read_dvs_gesture(found.folder))
+    archive.write_bytes(archive.read_bytes()[:-100])
+    with pytest.raises(FileNotFoundError, match=r"has the md5 .*not a whole \.tar\.gz archive.*it needs [^;]*") as told:
+        fetch("dvs128", source=tmp_path)
+    assert str(told.value).count("or DvsGesture.tar.gz") == 0
+
+
+def test_labels_without_the_names_of_their_columns_are_all_read(tmp_path):
+    files = dict(FILES)
+    for name in FILES:
+        if name.endswith("_labels.csv"):
+            files[name] = FILES[name].partition(b"\n")[2]
+    check(read_dvs_gesture(write_folder(tmp_path, files)))
 
 
 def test_the_order_in_the_archive_does_not_matter(tmp_path):

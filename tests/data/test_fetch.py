@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,14 @@ def test_a_copy_is_taken_from_the_usual_folders(tmp_path, root, folder):
     kept = {"name": "train.gz", "size": len(gz(TRAIN)), "sha256": hashlib.sha256(gz(TRAIN)).hexdigest()}
     assert manifest["files"]["train.gz"] == kept
     assert locate("toy", catalog=toys()) == found
+
+
+def test_the_folder_of_a_set_may_be_named_itself(tmp_path, root, monkeypatch):
+    source = put(tmp_path / "source", {"Toy/u/0.npy": b"whole"}) / "Toy"
+    assert fetch("toy", source=source, catalog=toys()).edition == "folder"
+    assert left(root) == ["toy/Toy/u/0.npy", "toy/manifest.json"]
+    monkeypatch.chdir(source)
+    assert fetch("toy", source=Path(), catalog=toys()).edition == "folder"
 
 
 @pytest.mark.parametrize(

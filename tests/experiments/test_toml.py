@@ -170,6 +170,7 @@ def test_a_setting_in_a_wrong_table():
     ("field", "line", "says"),
     [
         ("lr = 1e-3", 'lr = "1e-3"', "train.lr: must be a number, but is '1e-3'; write it without quotes: 1e-3"),
+        ("lr = 1e-3", 'lr = ".01"', "train.lr: must be a number, but is '.01'; write it without quotes: 0.01"),
         ("theta = 1", "theta = ' 2'", "net.theta: must be a number, but is ' 2'; write it without quotes: 2"),
         ("beta = 0.95", "beta = [0.5, '0.6']",
          "net.beta.1: must be a number, but is '0.6'; write it without quotes: 0.6"),

@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -52,6 +53,12 @@ def test_a_longest_delay_for_each_layer():
         network(delays=[4, 4])
     with pytest.raises(ValueError, match=r"build: delays must be a whole number .* but is \[0, -1, 2\]"):
         network(delays=[0, -1, 2])
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    net = network(delays=np.int64(4), gains=[np.int32(3), 0, 7])
+    assert [layer.delay.longest for layer in net.layers] == [4, 4, 4]
+    assert [layer.gain and layer.gain.largest for layer in net.layers] == [3, None, 7]
 
 
 def test_delays_are_drawn_after_all_weights_from_the_same_generator():

@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 
-from bitspike import Adaptation, binarize, build, count_loss, lif
+from bitspike import Adaptation, binarize, build, count_loss, delay, lif
 from bitspike.nn import StepBatchNorm2d
 from bitspike.ops import soften
 from bitspike.ops.chain import c as dense_kernels
@@ -318,3 +319,18 @@ def test_modules_may_hold_a_penalty_on_gradients_of_other_parts():
     (net(x.detach()).spikes.sum() + first.pow(2).sum()).backward()
     assert other.weight.grad.any()
     assert net.layers[0].synapse.weight.grad.any()
+
+
+@pytest.mark.skipif(library() is None, reason="no C compiler here")
+@pytest.mark.parametrize("width", [None, 0.7])
+def test_batches_of_gradients_and_forward_mode_are_refused_with_advice(width):
+    x, delays = normal(5, 2, 3, dtype=torch.float32), torch.tensor([0.0, 1.5, 3.0])
+
+    def run(spikes):
+        return delay(spikes, delays, longest=3, width=width)
+
+    with pytest.raises(RuntimeError, match=f"one gradient at a time, but got a batch of them; .*{REFUSED}"):
+        torch.autograd.functional.jacobian(run, x, vectorize=True)
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=f"no forward-mode .*{REFUSED}"):
+        run(forward_ad.make_dual(x, x))
+    torch.autograd.functional.jacobian(run, x)

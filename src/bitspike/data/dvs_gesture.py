@@ -154,7 +154,7 @@ def _spans(where: str, text: str) -> list[tuple[int, int, int]]:
     spans = []
     for number, line in enumerate(text.splitlines(), 1):
         row = line.split(",")
-        if number == 1 or not line:  # the names of the columns: class, startTime_usec, endTime_usec
+        if not line or (number == 1 and not row[0].strip().isdecimal()):  # names: class, startTime_usec, endTime_usec
             continue
         shown = printable(line)[:60]
         try:

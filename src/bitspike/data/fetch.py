@@ -92,7 +92,7 @@ def _fetch(entry: Entry, root: Path, source: Path | None, begin: ByteProgress) -
     if source is None and present is not None:
         return present
     complaints: list[str] = []
-    places = places_of(entry, root) if source is None else below(entry, [source.expanduser().resolve()])
+    places = places_of(entry, root) if source is None else _places_in(entry, source.expanduser())
     check = trusting(Item.fault, entry, root) if source is None else Item.fault
     hit = search(entry, places, check, complaints, read=True)
     if hit is None and source is not None:
@@ -110,6 +110,13 @@ def _fetch(entry: Entry, root: Path, source: Path | None, begin: ByteProgress) -
     Manifest(edition.name, origin, now, kept).write(folder)
     _sweep(entry, folder)
     return found_set(entry, edition, items, kept)
+
+
+def _places_in(entry: Entry, source: Path) -> list[Path]:
+    """Return the folders below `source` that may hold the data set; `source` may be a folder that belongs to it."""
+    folders = {form.name for edition in entry.editions for file in edition.files for form in file.forms if form.members}
+    itself = [source.absolute().parent] if source.absolute().name in folders else []
+    return [*below(entry, [source.resolve()]), *itself]
 
 
 def _copied(item: Item, folder: Path, begin: ByteProgress) -> Item:
@@ -201,7 +208,7 @@ def _rank(entry: Entry, found: Found) -> int:
 
 def _needed(entry: Entry) -> str:
     """Return the names of the files that the data set needs, edition by edition."""
-    return " or ".join(" and ".join(file.name for file in edition.files) for edition in entry.editions)
+    return " or ".join(dict.fromkeys(" and ".join(file.name for file in edition.files) for edition in entry.editions))
 
 
 def _not_in(entry: Entry, source: Path | None, complaints: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm
 from bitspike.nn.notation import Conv, Dense, Layer, parse
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import Adaptation, Backend, Surrogate
-from bitspike.ops.checks import as_number, require_clip, require_truth
+from bitspike.ops.checks import MOST_DELAY, as_number, is_whole, require_clip, require_truth
 from bitspike.ops.lif.op import require_backend
 
 Decay = float | DecayRange
@@ -201,16 +201,16 @@ def build(
 def longest_delays(delays: object, count: int, glances: int) -> list[int]:
     """Return the longest delay, in steps, of each of `count` layers' inputs; only sequences can be delayed."""
     each: list[Any] = list(delays) if isinstance(delays, (list, tuple)) else [delays] * count
-    if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in each):
+    if not all(is_whole(one) and 0 <= one <= MOST_DELAY for one in each):
         raise ValueError(
-            "build: delays must be a whole number >= 0, the longest delay in steps, or a list with one a layer, but "
-            f"is {delays!r}; 0 means none"
+            f"build: delays must be a whole number >= 0, the longest delay in steps (at most {MOST_DELAY}), or a list "
+            f"with one a layer, but is {delays!r}; 0 means none"
         )
     if len(each) != count:
         raise ValueError(f"build: delays must be one number or one a layer, {count}, but {len(each)} were given")
     if any(each) and glances != 1:
         raise ValueError(f"build: delays need sequences, but glances={glances!r} is for static images; leave one out")
-    return each
+    return [int(one) for one in each]
 
 
 def _decays(beta: Decay | Sequence[Decay], count: int, *, learn: bool) -> list[Decay]:

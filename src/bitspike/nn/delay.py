@@ -12,7 +12,7 @@ from bitspike.nn.checked import Check, Checked, setting
 from bitspike.nn.whole_numbers import as_neurons, in_range, keep_exact, largest_beyond, rounded
 from bitspike.ops import Backend, delay
 from bitspike.ops.available import transformed
-from bitspike.ops.checks import as_longest, as_positive, hidden
+from bitspike.ops.checks import MOST_DELAY, as_longest, as_positive, hidden
 from bitspike.ops.delay.op import NARROWEST
 from bitspike.ops.lif.op import require_backend
 
@@ -69,7 +69,7 @@ class Delay(Checked):
     width: Tensor
     state: Tensor | None
     checks: ClassVar[Mapping[str, Check]] = {
-        "longest": lambda layer, value: as_longest(type(layer).__name__, value),
+        "longest": lambda layer, value: as_longest(type(layer).__name__, value, MOST_DELAY),
         "width": _as_width,
         "backend": setting(require_backend),
     }
@@ -136,6 +136,8 @@ class Delay(Checked):
 
     def _require_input(self, x: Tensor) -> None:
         neurons = len(self.delays)
+        if not isinstance(x, Tensor):
+            raise TypeError(f"Delay: input must be a torch.Tensor, but is a {type(x).__name__}")
         if x.dim() < 3 or x.shape[2] != neurons or len(x) == 0:
             raise ValueError(
                 f"Delay: input must be [T, B, {neurons}, ...] with at least one step, but has shape {list(x.shape)}"

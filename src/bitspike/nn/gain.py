@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bitspike.nn.checked import Check, Checked
 from bitspike.nn.whole_numbers import as_neurons, in_range, keep_exact, largest_beyond, rounded
-from bitspike.ops.checks import MOST_GAIN, as_largest_gain
+from bitspike.ops.checks import MOST_GAIN, as_largest_gain, is_whole
 from bitspike.ops.gain import gain
 
 
@@ -22,14 +22,14 @@ def first_gain(largest: int) -> int:
 def largest_gains(gains: object, count: int) -> list[int]:
     """Return the largest gain of each of `count` layers' inputs; 0 means none there."""
     each: list[Any] = list(gains) if isinstance(gains, (list, tuple)) else [gains] * count
-    if any(isinstance(one, bool) or not isinstance(one, int) or not 0 <= one <= MOST_GAIN for one in each):
+    if not all(is_whole(one) and 0 <= one <= MOST_GAIN for one in each):
         raise ValueError(
             f"build: gains must be a whole number in 0..{MOST_GAIN}, the largest gain, or a list with one a layer, but "
             f"is {gains!r}; 0 means none"
         )
     if len(each) != count:
         raise ValueError(f"build: gains must be one number or one a layer, {count}, but {len(each)} were given")
-    return each
+    return [int(one) for one in each]
 
 
 class Gain(Checked):

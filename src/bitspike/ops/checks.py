@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 import torch
 from torch import Tensor
@@ -135,10 +135,21 @@ def as_positive(where: str, name: str, value: object) -> float:
     return number
 
 
-def as_longest(where: str, value: object) -> int:
-    """Return the longest delay, a whole number >= 0, as a Python int."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number of Python or NumPy, and no truth value."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+MOST_DELAY = 2**16 - 1  # steps of a layer: as many as packed files hold
+MOST_STEPS = 2**31 - 1
+
+
+def as_longest(where: str, value: object, most: int = MOST_STEPS) -> int:
+    """Return the longest delay, a whole number in 0..most, as a Python int."""
+    if not is_whole(value) or value < 0:
         raise ValueError(f"{where}: longest must be a whole number of steps >= 0, but is {value!r}")
+    if value > most:
+        raise ValueError(f"{where}: longest must be at most {most} steps, but is {value}")
     return int(value)
 
 

@@ -1,18 +1,23 @@
-"""Autograd functions whose backward pass is written by hand: their gradients cannot be differentiated again."""
+"""Autograd functions whose backward pass is written by hand: they take one gradient, and none of higher order."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+_ADVICE = 'use backend="reference" (of build, or of each LIF and Delay), or set BITSPIKE_BACKEND=reference'
 _Function = TypeVar("_Function", bound=type[torch.autograd.Function])
 
 
 def first_order(function: _Function) -> _Function:
     """Decorate an autograd function so that its second derivative is an error, never a wrong number.
+
+    A batch of gradients and forward-mode derivatives are errors with the same advice.
 
     PyTorch's own `once_differentiable` raises only where the incoming gradient requires grad. A gradient depends on the
     function's inputs as well, and without a graph to them a second derivative would silently lack their part.
@@ -30,7 +35,7 @@ def first_order(function: _Function) -> _Function:
     def final_backward(ctx: Any, *grads: Tensor | None) -> Any:
         # A minus sign may be a mark on the tensor, which kernels do not see.
         grads = tuple(None if grad is None else grad.resolve_neg() for grad in grads)
-        with torch.no_grad():
+        with torch.no_grad(), _clear_if_in_batch(grads):
             found = backward(ctx, *grads)
         if not torch.is_grad_enabled():  # it is with create_graph=True alone
             return found
@@ -40,7 +45,25 @@ def first_order(function: _Function) -> _Function:
         return tuple(None if tensor is None else next(final) for tensor in found)
 
     function.forward, function.backward = staticmethod(linked_forward), staticmethod(final_backward)  # type: ignore[method-assign]
+    function.jvp = staticmethod(_no_jvp)  # type: ignore[method-assign]
     return function
+
+
+@contextmanager
+def _clear_if_in_batch(grads: tuple[Tensor | None, ...]) -> Iterator[None]:
+    """Turn the error of kernels that find no memory in a batch of gradients into one that says what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not any(grad is not None and torch._C._functorch.is_legacy_batchedtensor(grad) for grad in grads):
+            raise
+        raise RuntimeError(
+            f"bitspike: a fast path takes one gradient at a time, but got a batch of them; {_ADVICE}"
+        ) from error
+
+
+def _no_jvp(ctx: Any, *tangents: Tensor) -> None:
+    raise NotImplementedError(f"bitspike: a fast path has no forward-mode derivative; {_ADVICE}")
 
 
 class _Link(torch.autograd.Function):
@@ -65,6 +88,5 @@ class _Final(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> None:
         raise RuntimeError(
-            "bitspike: the gradient of a fast path cannot be differentiated again; for second derivatives use "
-            'backend="reference" (of build, or of each LIF and Delay), or set BITSPIKE_BACKEND=reference'
+            f"bitspike: the gradient of a fast path cannot be differentiated again; for second derivatives {_ADVICE}"
         )

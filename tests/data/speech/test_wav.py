@@ -91,6 +91,7 @@ BAD = [
     ("no channels", wav(DATA, channels=0), "a.wav: | 1 to 64 channels | has 0"),
     ("a wrong frame", wav(DATA, frame=3), "a.wav: | 16 bits | 1 in 3 bytes"),
     ("nan", wav(packed(np.full(800, np.nan), 32, FLOAT), bits=32, code=FLOAT), "a.wav: | numbers | 800 are NaN"),
+    ("too large", wav(packed(word() * 1e200, 64, FLOAT), bits=64, code=FLOAT), "a.wav: | at most 1e+39 | scale them"),
 ]
 
 

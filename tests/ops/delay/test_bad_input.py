@@ -29,6 +29,8 @@ NAN = float("nan")
         ({"longest": -1}, ValueError, "longest must be a whole number of steps >= 0, but is -1"),
         ({"longest": 2.5}, ValueError, "longest must be a whole number of steps >= 0, but is 2.5"),
         ({"longest": True}, ValueError, "longest must be a whole number of steps >= 0, but is True"),
+        ({"longest": 10**12}, ValueError, "longest must be at most 2147483647 steps, but is 1000000000000"),
+        ({"delays": torch.full((3,), 1e30)}, ValueError, r"delays must be at most 2147483647 steps, .* 1e\+30"),
         ({"width": 0}, ValueError, "width must be a finite number > 0, but is 0.0"),
         ({"width": NAN}, ValueError, "width must be a finite number > 0, but is nan"),
         ({"width": torch.tensor(-1.0)}, ValueError, "width must be a finite number > 0, but is -1.0"),

@@ -46,6 +46,7 @@ _ARCHIVE = File(
         ),
     )
 )
+_OTHER_ARCHIVE = File((Form("DvsGesture.tar.gz"),))  # packed again; its reader finds damage by gzip's checksum
 _FOLDER = File((Form("DvsGesture", members=("*.aedat", "*.csv", "*.txt")),))
 _TONIC = (
     _gesture("Train", "3a8f0d4120a166bac7591f77409cb105", 38022171),
@@ -74,6 +75,7 @@ DVS128 = Entry(
     ),
     editions=(
         Edition("published", (_ARCHIVE,)),
+        Edition(f"packed, {UNKNOWN}", (_OTHER_ARCHIVE,), read=_read_all),
         Edition(UNKNOWN, (_FOLDER,), read=_read_all),
         Edition("cut by tonic", _TONIC),
         Edition(f"cut by tonic, {UNKNOWN}", _TONIC_FOLDERS, read=_read_all),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bitspike.data.speech.cochlea import Spikes
 
 UNITS = 700
+MOST_LABEL = 2**31 - 1
 # The classes of the Spiking Heidelberg Digits, as its files name them.
 ENGLISH = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 GERMAN = ("null", "eins", "zwei", "drei", "vier", "fuenf", "sechs", "sieben", "acht", "neun")
@@ -32,6 +33,8 @@ def require_spike_file(path: Path, labels: Sequence[int] = ()) -> None:
     """Raise an error unless the name of a file says in which format spikes are written, and labels fit into it."""
     if path.suffix not in (".npz", ".h5"):
         raise ValueError(f"encode: --out must end in .npz, or in .h5 for SHD's own layout, but is {path}")
+    if max(labels, default=0) > MOST_LABEL:
+        raise ValueError(f"encode: labels must be 0 to {MOST_LABEL}, but one is {max(labels)}")
     if path.suffix == ".h5" and max(labels, default=0) >= len(DIGITS):
         raise ValueError(f"encode: labels in SHD's own layout are 0 to 19, but one is {max(labels)}; write a .npz file")
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 LEAST_RATE, MOST_RATE = 1_000, 768_000
 MOST_CHANNELS = 64
+LARGEST = 1e39  # float32 holds no larger sample, and squares of much larger ones do not fit float64
 SHORTEST_S, LONGEST_S = 0.01, 60.0
 # Programs that write to a pipe do not know the length yet, and claim one of these.
 UNKNOWN_LENGTH = 0x7FFFF000
@@ -124,6 +125,10 @@ def _recording(form: _Format, data: bytearray) -> Sound:
     values = _numbers(np.frombuffer(data, np.uint8, frames * form.frame), form).reshape(frames, form.channels)
     if not np.isfinite(values).all():
         raise Refused(f"samples must be numbers, but {int((~np.isfinite(values)).sum())} are NaN or infinite")
+    if not np.abs(values).max() <= LARGEST:
+        raise Refused(
+            f"samples must be at most {LARGEST:g} in size, but one has {np.abs(values).max():.3g}; scale them"
+        )
     mixed = values.mean(1)
     mixed -= mixed.mean()
     if not np.abs(mixed).max() > 1e-9 * max(1.0, np.abs(values).max()):

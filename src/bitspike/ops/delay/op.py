@@ -186,7 +186,10 @@ def _longest(longest: int | None, delays: Tensor) -> int:
                 "delay: longest must be given within a transform of torch.func and on meta tensors, "
                 "where no delay can be read"
             )
-        return max(math.ceil(delays.max().item()), 0) if delays.numel() else 0
+        found = max(math.ceil(delays.max().item()), 0) if delays.numel() else 0
+        if found > checks.MOST_STEPS:
+            raise ValueError(f"delay: delays must be at most {checks.MOST_STEPS} steps, but the largest is {found:.4g}")
+        return found
     return checks.as_longest("delay", longest)
 
 
