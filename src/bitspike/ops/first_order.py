@@ -63,7 +63,7 @@ def _clear_if_in_batch(grads: tuple[Tensor | None, ...]) -> Iterator[None]:
 
 
 def _no_jvp(ctx: Any, *tangents: Tensor) -> None:
-    raise NotImplementedError(f"bitspike: a fast path has no forward-mode derivative; {_ADVICE}")
+    raise RuntimeError(f"bitspike: a fast path has no forward-mode derivative; {_ADVICE}")
 
 
 class _Link(torch.autograd.Function):
