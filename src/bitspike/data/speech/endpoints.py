@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEPS = 1000  # a second: the resolution
-WINDOW = 10  # steps over which power is measured; what moves more slowly, as hum does, is left out
+WINDOW = 10  # steps over which power is measured
+SLOW = 8  # steps, twice averaged: what is left of a sound is hum and rumble, below 100 Hz, and is taken away
 QUIET = 1e-3  # of the largest power; below it is silence
 FLOOR = 100  # steps: the quietest stretch of this length is the noise of the room
-ABOVE_NOISE = 5.0  # times the power of the noise; its own moments stay below that
+ABOVE_NOISE = 4.0  # times the power of the noise; its own moments stay below that
 LOUDEST_NOISE = 0.1  # of the largest power; what is louder counts as speech
 CLICK = 60  # steps: a sound that is shorter, and apart from all others, is no word
 APART = 200  # steps: longer than the silence within a word, as before the t of "eight"
@@ -22,7 +23,7 @@ APART = 200  # steps: longer than the silence within a word, as before the t of 
 def endpoints(samples: NDArray[np.float64], rate: int) -> tuple[int, int]:
     """Return the first sample of speech, and the one after its last.
 
-    Speech is what is loud: at least a thousandth of the largest power, and five times the noise of the room. A sound of
+    Speech is what is loud: at least a thousandth of the largest power, and four times the noise of the room. A sound of
     less than 60 ms that is 200 ms apart from all others is a click, and does not count, unless there is nothing else.
     """
     step = max(1, round(rate / STEPS))  # in samples
@@ -45,8 +46,9 @@ def endpoints(samples: NDArray[np.float64], rate: int) -> tuple[int, int]:
 
 def _power(samples: NDArray[np.float64], step: int) -> NDArray[np.float64]:
     """Return the power of the windows around each step, `[ceil(N / step)]`."""
-    width = WINDOW * step
-    slow = _sums(samples, width) / _sums(np.ones(len(samples)), width)
+    slow, counts = samples, _sums(np.ones(len(samples)), SLOW * step)
+    for _ in range(2):
+        slow = _sums(slow, SLOW * step) / counts
     moving = (samples - slow) ** 2
     steps = np.pad(moving, (0, -len(moving) % step)).reshape(-1, step).sum(1)
     return _sums(steps, WINDOW)
