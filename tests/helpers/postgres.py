@@ -51,10 +51,10 @@ class Server:
     def stop(self, mode="fast"):
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", mode, "stop")
 
-    def sql(self, text):
+    def sql(self, text, database="postgres"):
         import psycopg
 
-        with psycopg.connect(self.address(), autocommit=True) as connection:
+        with psycopg.connect(self.address(database), autocommit=True) as connection:
             return connection.execute(text)
 
     def _run(self, tool, *arguments):
