@@ -105,15 +105,21 @@ def test_a_trial_that_is_taken_over_says_from_where(home, lost, said):
     sweeps.require_equal_trials(home / name, home / "not-taken-over", 1)
 
 
-def test_ctrl_c_while_workers_load_is_no_traceback(home):
-    """The system interrupts all processes of a terminal; workers take seconds to load their libraries."""
-    driver = sweeps.start(home, "early", 2, prepare=None)
+@pytest.mark.parametrize("cold", [True, False])
+def test_ctrl_c_while_workers_load_is_no_traceback(home, cold):
+    """The system interrupts all processes of a terminal; workers take seconds to load their libraries.
+
+    A driver that was started from nothing has no resource tracker of multiprocessing yet.
+    """
+    arguments = sweeps.arguments(home, f"early-{cold}", 2)
+    driver = runs.start_cold(arguments, home) if cold else runs.start(arguments, home)
     loading = sweeps.wait_until(lambda: sweeps.children(driver.process.pid, "forkserver"))
     for pid in (*loading, driver.process.pid):
         os.kill(pid, signal.SIGINT)
     ended = driver.wait()
     assert ended.code == 130, ended.err
-    assert ended.err.splitlines()[-1] == f"bitspike: interrupted; all is in {home / 'early'}, the same command goes on"
+    said = f"bitspike: interrupted; all is in {home / f'early-{cold}'}, the same command goes on"
+    assert ended.err.splitlines()[-1] == said
     assert "Traceback" not in ended.err
 
 
