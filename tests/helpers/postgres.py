@@ -51,6 +51,10 @@ class Server:
     def stop(self, mode="fast"):
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", mode, "stop")
 
+    def first(self):
+        """The number of its first process, which starts all others."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def sql(self, text, database="postgres"):
         import psycopg
 

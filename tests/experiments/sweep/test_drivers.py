@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -232,6 +233,30 @@ def test_an_interrupt_does_not_wait_for_the_server(home, server):
         assert time.monotonic() - began < 20
     finally:
         server.start()
+
+
+def test_a_second_interrupt_stops_at_once_though_the_server_hangs(home, server):
+    """A server that is frozen takes questions and never answers: no connection breaks."""
+    driver = sweeps.start(home, "frozen", 4, *on(server, "frozen"), prepare=slowly)
+    sweeps.wait_until(lambda: sweeps.working(sweeps.trials_of(home / "frozen", server.address())))
+    first = server.first()
+    frozen = [first, *sweeps.children(first, "postgres")]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(1.5)  # the driver looks once a second
+        driver.kill(signal.SIGINT)
+        time.sleep(0.5)
+        driver.kill(signal.SIGINT)
+        began = time.monotonic()
+        ended = driver.wait()
+        assert time.monotonic() - began < 30
+    finally:
+        for pid in frozen:
+            with suppress(ProcessLookupError):  # it ended, as its driver did
+                os.kill(pid, signal.SIGCONT)
+    assert ended.code == 130
+    assert "Traceback" not in ended.err
 
 
 def test_a_trial_of_another_machine_is_taken_over_when_its_heart_stops(home, server):
