@@ -75,6 +75,8 @@ CASES = [
     bad("no step", "net.theta = { low = 1, high = 2, step = 0 }", " net.theta: step must be > 0"),
     bad("a step that is too small", "net.theta = { low = 1, high = 2, step = 5e-324 }",
         " net.theta: step is too small for a range of 1 to 2 | is 4.94066e-324"),
+    bad("a step that decimals do not reach", "net.theta = { low = 1, high = 2, step = 1e-30 }",
+        " net.theta: step is too small for a range of 1 to 2 | is 1e-30"),
     bad("half a number", "train.batch = { low = 1, high = 2.5, integer = true }",
         " train.batch: low, high and step must be whole numbers"),
     bad("a value that the experiment refuses", "net.beta = { low = 0.5, high = 1.5 }",

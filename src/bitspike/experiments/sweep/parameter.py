@@ -85,7 +85,7 @@ class Parameter(Config):
         if self.step <= 0:
             raise ValueError(f"step must be > 0, but is {self.step:g}")
         steps = (self.high - self.low) / self.step
-        if not math.isfinite(steps):
+        if steps > _LARGEST:
             raise ValueError(f"step is too small for a range of {self.low:g} to {self.high:g}, but is {self.step:g}")
         if steps < 1 or not math.isclose(steps, round(steps), rel_tol=1e-9):
             last = self.low + math.floor(steps) * self.step
