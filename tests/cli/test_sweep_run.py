@@ -47,6 +47,15 @@ def test_a_study_from_the_first_trial_to_its_experiment(cli, here):
     assert f"{best:.2%}".removesuffix("%") in told[1]
 
 
+def test_a_folder_with_a_blank_is_in_quotes_in_what_comes_next(cli, here):
+    run = ("sweep", "run", "search.toml", "--trials", "1", "--epochs", "1", "--device", "cpu", "--out", "my search")
+    assert cli(*run)[1].splitlines()[-1] == (
+        "next: bitspike sweep show 'my search'; bitspike sweep best 'my search' > my.toml"
+    )
+    assert "next      bitspike sweep best 'my search' > my.toml" in cli("sweep", "show", "my search")[1]
+    assert "# Written by bitspike sweep best 'my search' --trial 0;" in cli("sweep", "best", "my search")[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

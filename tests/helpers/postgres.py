@@ -51,10 +51,14 @@ class Server:
     def stop(self, mode="fast"):
         self._run("pg_ctl", "-D", self.folder / "data", "-w", "-m", mode, "stop")
 
-    def sql(self, text):
+    def first(self):
+        """The number of its first process, which starts all others."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    def sql(self, text, database="postgres"):
         import psycopg
 
-        with psycopg.connect(self.address(), autocommit=True) as connection:
+        with psycopg.connect(self.address(database), autocommit=True) as connection:
             return connection.execute(text)
 
     def _run(self, tool, *arguments):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,4 +37,4 @@ def require_optuna() -> None:
 def best_command(study: Path, found: Overview) -> str:
     """Return the command that writes the best trial's experiment; of two objectives, the most accurate one's."""
     which = f" --trial {found.best.number}" if found.best is not None and found.front else ""
-    return f"bitspike sweep best {study}{which} > my.toml"
+    return f"bitspike sweep best {shlex.quote(str(study))}{which} > my.toml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -212,4 +213,4 @@ def _show(found: Overview, out: Path, seconds: float) -> None:
         echo(f"{found.best_is}: trial {found.best.number}, {', '.join(values_in_words(found, found.best))}")
         for name, value in found.best.parameters.items():
             echo(f"  {name} = {value:.6g}" if isinstance(value, float) else f"  {name} = {value}")
-    echo(f"next: bitspike sweep show {out}; {best_command(out, found)}")
+    echo(f"next: bitspike sweep show {shlex.quote(str(out))}; {best_command(out, found)}")

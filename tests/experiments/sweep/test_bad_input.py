@@ -12,13 +12,13 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def searching(search, *settings):
+def searching(search, *settings, net=NET):
     """A call that reads mine.toml, with these lines in its table [search]."""
 
     def call():
         from pathlib import Path
 
-        Path("mine.toml").write_text(f"[data]\nname = 'mnist'\n{NET}\n{search}\n")
+        Path("mine.toml").write_text(f"[data]\nname = 'mnist'\n{net}\n{search}\n")
         space_of("mine.toml", settings)
 
     return call
@@ -27,6 +27,12 @@ def searching(search, *settings):
 def bad(name, search, says):
     """A case of these lines in [search]; the error begins with their place."""
     return case(name, ValueError, searching(f"[search]\n{search}"), f"mine.toml: [search]{says}")
+
+
+def annealed(name, search, says):
+    """A case of these lines in [search], of an experiment whose threshold is annealed."""
+    net = NET.replace("theta = 2.0", "theta = { start = 1.0, stop = 2.0, rate = 0.1 }")
+    return case(name, ValueError, searching(f"[search]\n{search}", net=net), f"mine.toml: [search]{says}")
 
 
 CASES = [
@@ -59,12 +65,18 @@ CASES = [
         " net.norm: choices: must be of one kind | 'none' | numbers and texts"),
     bad("true and 1", "net.learn_beta = { choices = [true, 1] }", " net.learn_beta: choices: | of one kind"),
     bad("twice", "net.beta = { choices = [0.5, 0.5] }", " net.beta: choices: must differ"),
+    bad("twice by name", "net.beta = { low = 0.1, high = 0.2 }\n'net.beta' = { low = 0.3, high = 0.4 }",
+        " net.beta is given twice | in quotes | leave one of them out"),
     bad("lists", "net.theta = { choices = [[1, 2]] }", " net.theta: choices: must be numbers, texts"),
     bad("range and choices", "net.beta = { low = 0.1, choices = [0.5] }",
         " net.beta: choices and low do not go together"),
     bad("uneven steps", "net.theta = { low = 1, high = 2, step = 0.3 }", " net.theta: high must be | end at 1.9"),
     bad("log steps", "net.theta = { low = 1, high = 2, step = 0.5, log = true }", " net.theta: step and log"),
     bad("no step", "net.theta = { low = 1, high = 2, step = 0 }", " net.theta: step must be > 0"),
+    bad("a step that is too small", "net.theta = { low = 1, high = 2, step = 5e-324 }",
+        " net.theta: step is too small for a range of 1 to 2 | is 4.94066e-324"),
+    bad("a step that decimals do not reach", "net.theta = { low = 1, high = 2, step = 1e-30 }",
+        " net.theta: step is too small for a range of 1 to 2 | is 1e-30"),
     bad("half a number", "train.batch = { low = 1, high = 2.5, integer = true }",
         " train.batch: low, high and step must be whole numbers"),
     bad("a value that the experiment refuses", "net.beta = { low = 0.5, high = 1.5 }",
@@ -83,6 +95,15 @@ CASES = [
         " train.protocol cannot be searched: | never by the test set"),
     bad("the split", "data.validation_share = { low = 0.1, high = 0.2 }",
         " data.validation_share cannot be searched: all trials are judged by the same samples"),
+    bad("how many samples", "data.train_limit = { low = 50, high = 1000, integer = true }",
+        " data.train_limit cannot be searched: all trials are judged by the same samples"),
+    bad("a field of before", "train.mirror = { choices = [true, false] }",
+        " train.mirror cannot be searched: it was removed: | brought nothing"),
+    annealed("a rise that is no number", "net.theta.rise = { choices = ['none', 1.0] }",
+             " net.theta.rise: choices: a threshold must be a number, but one is 'none'"),
+    annealed("a start that is no number",
+             "net.theta.start = { choices = [true, false] }\nnet.theta.rise = { low = 1, high = 2 }",
+             " net.theta.start: choices: a threshold must be a number, but one is True"),
     bad("condition on nothing", "train.momentum = { low = 0.1, high = 0.9, when = { 'train.optimiser' = 'sgd' } }",
         " train.momentum: when: no field is named 'train.optimiser' | 'train.optimizer'"),
     bad("condition never met",

@@ -53,6 +53,32 @@ def test_workers_share_what_is_left(make):
     assert len(two.take(8, workers=2)) == 1
 
 
+def test_fewer_trials_than_before_are_never_exceeded(make):
+    """Later trials may have ended before earlier ones, whose workers died."""
+    first, own = make(6)
+    taken = first.take(6)
+    for claim in taken[2:]:
+        own.finish(claim, {"ended": "epochs"}, [0.5])
+    for claim in taken[:2]:
+        own.let_go(claim)  # as if their process had died
+    (one, later), (two, _) = make(5), make(5)
+    (claim,) = one.take(2)
+    assert claim.number == 0
+    assert two.take(2) == []
+    later.finish(claim, {"ended": "epochs"}, [0.5])
+    assert one.take(2) is None
+    assert [claim.number for claim in make(7)[0].take(2)] == [1, 6]
+
+
+def test_a_trial_of_optunas_queue_is_trained(make):
+    """It was a slot that nobody took, and all workers waited for it."""
+    claims, _ = make(2)
+    claims._study.enqueue_trial({"train.lr": 0.0123})
+    taken = claims.take(5)
+    assert [claim.number for claim in taken] == [0, 1]
+    assert taken[0].settings["train.lr"] == 0.0123
+
+
 def test_a_trial_that_ends_while_another_worker_looks_for_dead_ones(make, monkeypatch):
     (one, own), (two, _) = make(2), make(2)
     (held,) = one.take(1)

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -105,15 +106,21 @@ def test_a_trial_that_is_taken_over_says_from_where(home, lost, said):
     sweeps.require_equal_trials(home / name, home / "not-taken-over", 1)
 
 
-def test_ctrl_c_while_workers_load_is_no_traceback(home):
-    """The system interrupts all processes of a terminal; workers take seconds to load their libraries."""
-    driver = sweeps.start(home, "early", 2, prepare=None)
+@pytest.mark.parametrize("cold", [True, False])
+def test_ctrl_c_while_workers_load_is_no_traceback(home, cold):
+    """The system interrupts all processes of a terminal; workers take seconds to load their libraries.
+
+    A driver that was started from nothing has no resource tracker of multiprocessing yet.
+    """
+    arguments = sweeps.arguments(home, f"early-{cold}", 2)
+    driver = runs.start_cold(arguments, home) if cold else runs.start(arguments, home)
     loading = sweeps.wait_until(lambda: sweeps.children(driver.process.pid, "forkserver"))
     for pid in (*loading, driver.process.pid):
         os.kill(pid, signal.SIGINT)
     ended = driver.wait()
     assert ended.code == 130, ended.err
-    assert ended.err.splitlines()[-1] == f"bitspike: interrupted; all is in {home / 'early'}, the same command goes on"
+    said = f"bitspike: interrupted; all is in {home / f'early-{cold}'}, the same command goes on"
+    assert ended.err.splitlines()[-1] == said
     assert "Traceback" not in ended.err
 
 
@@ -226,6 +233,30 @@ def test_an_interrupt_does_not_wait_for_the_server(home, server):
         assert time.monotonic() - began < 20
     finally:
         server.start()
+
+
+def test_a_second_interrupt_stops_at_once_though_the_server_hangs(home, server):
+    """A server that is frozen takes questions and never answers: no connection breaks."""
+    driver = sweeps.start(home, "frozen", 4, *on(server, "frozen"), prepare=slowly)
+    sweeps.wait_until(lambda: sweeps.working(sweeps.trials_of(home / "frozen", server.address())))
+    first = server.first()
+    frozen = [first, *sweeps.children(first, "postgres")]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(1.5)  # the driver looks once a second
+        driver.kill(signal.SIGINT)
+        time.sleep(0.5)
+        driver.kill(signal.SIGINT)
+        began = time.monotonic()
+        ended = driver.wait()
+        assert time.monotonic() - began < 30
+    finally:
+        for pid in frozen:
+            with suppress(ProcessLookupError):  # it ended, as its driver did
+                os.kill(pid, signal.SIGCONT)
+    assert ended.code == 130
+    assert "Traceback" not in ended.err
 
 
 def test_a_trial_of_another_machine_is_taken_over_when_its_heart_stops(home, server):

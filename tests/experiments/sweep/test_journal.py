@@ -1,5 +1,7 @@
 """The journal of a study: a writer may die in the middle of a line."""
 
+import json
+
 import optuna
 import pytest
 
@@ -54,3 +56,24 @@ def test_a_damaged_last_line_names_the_file(tmp_path):
         file.write("nonsense\n")
     with pytest.raises(ValueError, match=r"journal.log is damaged: .*; choose another --out"):
         optuna.create_study(study_name="two", storage=JournalFile(path).optuna)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"op_code": 99},
+        {"user_attr": {}},
+        {"op_code": 6, "state": 17, "values": None},
+        {"op_code": 5, "param_name": "a", "param_value_internal": 0.1, "distribution": "{'"},
+    ],
+)
+def test_a_line_that_optuna_stumbles_over_names_the_file(tmp_path, changes):
+    """Its lines are read one by one, and what they say is looked at later."""
+    path = tmp_path / "journal.log"
+    study = optuna.create_study(storage=JournalFile(path).optuna, study_name="one")
+    study.ask().set_user_attr("a", 1)
+    *before, last = path.read_text().splitlines()
+    path.write_text("\n".join([*before, json.dumps({**json.loads(last), **changes})]) + "\n")
+    with pytest.raises(ValueError, match=r"journal.log is damaged: .+; choose another --out") as error:
+        JournalFile(path)
+    assert str(error.value).count("is damaged") == 1

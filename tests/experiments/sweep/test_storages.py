@@ -1,5 +1,6 @@
 """Where a study is kept, and what is refused; a password is never shown."""
 
+import json
 import os
 import socket
 import time
@@ -190,6 +191,36 @@ def test_a_study_on_a_server_is_refused_from_any_folder(home, server, cli):
     assert status == 1
     assert "holds a study that is kept on postgresql://sweeper@127.0.0.1" in told
     assert "give it as --storage, or choose another --out" in told
+
+
+def test_a_name_that_no_server_keeps(home, cli):
+    status, _, told = cli(*sweeps.arguments(home, "long", 1, "--study", "s" * 513))
+    assert (status, told.count("\n")) == (1, 1)
+    assert "the study's name must have at most 512 signs, but has 513; give --study" in told
+    assert not (home / "long").exists()
+
+
+def test_a_table_that_is_gone_ends_the_search_in_one_line(home, server):
+    """It would not come back: nothing is waited for."""
+    server.sql("create database dropped")
+    address = server.address(database="dropped")
+    driver = sweeps.start(home, "dropped", 200, "--epochs", "1", "--storage", address, "--study", "dropped")
+    sweeps.wait_until(lambda: "COMPLETE" in sweeps.states(home / "dropped", address))
+    server.sql("alter table trial_values rename to gone", database="dropped")
+    ended = driver.wait()
+    assert ended.code == 1
+    assert "Traceback" not in ended.err
+    last = ended.err.splitlines()[-1]
+    assert last.startswith("bitspike: --storage postgresql://sweeper:***@127.0.0.1:")
+    assert 'relation "trial_values" does not exist' in last
+
+
+@pytest.mark.parametrize("damage", [{"storage": 5}, {"name": 7}, {"name": None}])
+def test_a_damaged_note_of_the_study(home, study, cli, tmp_path, damage):
+    held = json.loads((home / "mine" / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps({**held, **damage}))
+    status, _, told = cli("sweep", "show", str(tmp_path))
+    assert (status, "study.json is damaged, or of another version" in told) == (1, True)
 
 
 def test_folders_that_hold_something_else(home, study, cli, tmp_path):

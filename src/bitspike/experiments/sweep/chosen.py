@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def chosen_toml(made: Experiment, found: Overview, outcome: Outcome, folder: Pat
     heading: Sequence[str] = (
         f"Trial {outcome.number} of the search {found.name} ({number_of(found.standing.complete, 'trial')} complete): "
         f"{', '.join(values_in_words(found, outcome))}.",
-        f"Written by bitspike sweep best {folder} --trial {outcome.number}; train it with bitspike train FILE.toml",
+        f"Written by bitspike sweep best {shlex.quote(str(folder))} --trial {outcome.number}; "
+        "train it with bitspike train FILE.toml",
         f"The search trained {number_of(trained, 'epoch')}; this file trains {made.train.epochs}. "
         "The table [sources] has the ranges of what was searched.",
     )

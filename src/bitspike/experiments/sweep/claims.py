@@ -19,7 +19,7 @@ import socket
 import time
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class Claims:
                 if self._take_over(trials, most, taken):
                     trials = self._study.get_trials(deepcopy=False)
                     self._require_no_failure_twice(trials)
-                slots = sum(trial.state != TrialState.FAIL for trial in trials)
+                slots = sum(map(_is_slot, trials))
                 share = min(most - len(taken), -(-(self._target - slots) // workers))
                 for _ in range(share):
                     if (claim := self._begin()) is None:
@@ -93,17 +93,25 @@ class Claims:
         failed = False
         running = [t for t in trials if t.state == TrialState.RUNNING and t._trial_id not in self._own.held]
         stale = self._stale([trial for trial in running if not self._is_here(trial)])
-        for trial in running:
-            if len(taken) == most or _before(trial.number, trials) >= self._target:  # or it is one too many
-                break
-            lock = self._joined.trial_lock(trial.number) if self._is_here(trial) or trial._trial_id in stale else None
-            if lock is None:
-                continue
-            with suppress(optuna.exceptions.UpdateFinishedTrialError):  # its worker lived, and was faster
-                claim = self._adopt(trial._trial_id, lock)
-                taken += [] if claim is None else [claim]
-                failed = failed or claim is None
+        dead = self._locked(trial for trial in running if self._is_here(trial) or trial._trial_id in stale)
+        # An earlier command may have asked for more trials, of which any may have ended.
+        spare = max(sum(map(_is_slot, trials)) - self._target, 0)
+        try:
+            while dead and len(taken) < most and len(dead) > spare:
+                trial, lock = dead.pop(0)
+                with suppress(optuna.exceptions.UpdateFinishedTrialError):  # its worker lived, and was faster
+                    claim = self._adopt(trial._trial_id, lock)
+                    taken += [] if claim is None else [claim]
+                    failed = failed or claim is None
+        finally:
+            for _, lock in dead:
+                lock.release()
         return failed
+
+    def _locked(self, trials: Iterable[FrozenTrial]) -> list[tuple[FrozenTrial, FileLock]]:
+        """Return those of these trials whose locks were free, with the lock, which is held now."""
+        found = ((trial, self._joined.trial_lock(trial.number)) for trial in trials)
+        return [(trial, lock) for trial, lock in found if lock is not None]
 
     def _is_here(self, trial: FrozenTrial) -> bool:
         """Return whether the lock in this folder tells if a trial's worker lives.
@@ -214,7 +222,12 @@ class Claims:
 
 def _before(number: int, trials: Sequence[FrozenTrial]) -> int:
     """Return how many slots are taken by trials before this one."""
-    return sum(trial.state != TrialState.FAIL for trial in trials if trial.number < number)
+    return sum(map(_is_slot, (trial for trial in trials if trial.number < number)))
+
+
+def _is_slot(trial: FrozenTrial) -> bool:
+    """Return whether a trial takes a slot: not one that failed, nor one of Optuna's queue, which nobody took so far."""
+    return trial.state not in (TrialState.FAIL, TrialState.WAITING)
 
 
 def _without_numbers(text: str) -> str:

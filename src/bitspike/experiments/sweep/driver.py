@@ -112,6 +112,10 @@ class Driver:
                     return False
                 self._replace_dead(workers)
                 self._look(workers)
+        except KeyboardInterrupt:  # the second one, while the storage kept this process: its workers wait there, too
+            for worker in workers:
+                worker.process.kill()
+            raise
         finally:
             self._end(workers)
         self._looked_at = 0.0

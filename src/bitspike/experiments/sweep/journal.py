@@ -66,8 +66,13 @@ class _Backend(JournalFileBackend):
             raise _damaged(Path(self._file_path), error) from None
 
 
-def _damaged(journal: Path, error: Exception) -> ValueError:
-    return ValueError(f"{journal} is damaged: {error}; choose another --out")
+class DamagedJournalError(ValueError):
+    """A journal file with lines that Optuna did not write, in one line."""
+
+
+def _damaged(journal: Path, error: Exception) -> DamagedJournalError:
+    what = str(error) or "a line is not what it should be"
+    return DamagedJournalError(f"{journal} is damaged: {what}; choose another --out")
 
 
 class JournalFile(StudyStorage):
@@ -79,7 +84,9 @@ class JournalFile(StudyStorage):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.optuna = JournalStorage(_Backend(str(path), _Lock(path)))
-        except (KeyError, TypeError, AttributeError) as error:
+        except DamagedJournalError:
+            raise
+        except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:  # in Optuna's replay
             raise _damaged(path, error) from None
 
     def exclusive(self, name: str) -> AbstractContextManager[object]:

@@ -85,6 +85,8 @@ class Parameter(Config):
         if self.step <= 0:
             raise ValueError(f"step must be > 0, but is {self.step:g}")
         steps = (self.high - self.low) / self.step
+        if steps > _LARGEST:
+            raise ValueError(f"step is too small for a range of {self.low:g} to {self.high:g}, but is {self.step:g}")
         if steps < 1 or not math.isclose(steps, round(steps), rel_tol=1e-9):
             last = self.low + math.floor(steps) * self.step
             raise ValueError(f"high must be low and some steps, but steps of {self.step:g} end at {last:g}")
@@ -112,7 +114,7 @@ class Parameter(Config):
         if self.step is not None:
             return [low, high, low + self.step]
         if self.log:
-            return [low, high, low * (high / low) ** _INSIDE]
+            return [low, high, low ** (1 - _INSIDE) * high**_INSIDE]
         return [low, high, low + _INSIDE * (high - low)]
 
     def _ends(self) -> tuple[float, float]:

@@ -71,10 +71,10 @@ class Postgres(StudyStorage):
         return set(self._storage._get_stale_trial_ids(study_id))
 
     def trouble(self, error: BaseException) -> StorageUnavailableError | None:
-        """Return the error in one line if it means that the server does not answer; else None.
+        """Return the error in one line if it means that the server does not answer; None if it is no server's error.
 
         A connection that breaks shows in many errors, also of SQLAlchemy's own. Only those that blame the query itself
-        would come again.
+        would come again, as when a table was dropped: they are raised in one line.
         """
         from sqlalchemy import exc
 
@@ -82,8 +82,10 @@ class Postgres(StudyStorage):
         while found is not None and not isinstance(found, exc.SQLAlchemyError):
             found = found.__cause__ or found.__context__
         blames_query = (exc.ProgrammingError, exc.IntegrityError, exc.DataError, exc.NotSupportedError)
-        if found is None or isinstance(found, (*blames_query, exc.ArgumentError, exc.CompileError)):
+        if found is None:
             return None
+        if isinstance(found, (*blames_query, exc.ArgumentError, exc.CompileError)):
+            raise self._refusal(found) from None
         return StorageUnavailableError(f"--storage {self.shown}: {self._words(found)}")
 
     def _words(self, error: Any) -> str:
@@ -116,7 +118,10 @@ class Postgres(StudyStorage):
         except Exception as error:
             if (trouble := self.trouble(error)) is not None:
                 raise trouble from None
-            raise ValueError(f"--storage {self.shown}: {self._words(error)}") from None
+            raise self._refusal(error) from None
+
+    def _refusal(self, error: Any) -> ValueError:
+        return ValueError(f"--storage {self.shown}: {self._words(error)}")
 
 
 @contextmanager

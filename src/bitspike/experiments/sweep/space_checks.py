@@ -9,27 +9,24 @@ from typing import Any
 
 from bitspike.config import known_keys, shown, validated
 from bitspike.data.config import FILES
+from bitspike.experiments.removed import REMOVED
 from bitspike.experiments.schema import Experiment, as_values, with_values
 from bitspike.experiments.settings import parse_setting, place, require_field
 from bitspike.experiments.sweep.parameter import NONE, Choice, Parameter
 from bitspike.experiments.sweep.space import RISE, Space, setting_lines
 
 _SAME_SAMPLES = "all trials are judged by the same samples"
+_LIMITS = ("train_limit", "test_limit", "validation_share", "validation_groups", "test_share", "split_seed")
 # fields that no search may draw, and why
 REFUSED = {
     **dict.fromkeys(("name", "title", "base", "paper", "sources"), "it is not a number of the training"),
     "seed": "a network that a lucky seed makes is no better one; the study draws each trial's",
     "train.protocol": "trials are judged by validation samples, never by the test set",
     **dict.fromkeys(
-        [f"data.{field}" for field in (*FILES, "name", "passed", "kind", "groups", "class_names")], _SAME_SAMPLES
-    ),
-    **dict.fromkeys(
-        [
-            f"data.{field}"
-            for field in ("test_limit", "validation_share", "validation_groups", "test_share", "split_seed")
-        ],
+        [f"data.{field}" for field in (*FILES, "name", "passed", "kind", "groups", "class_names", *_LIMITS)],
         _SAME_SAMPLES,
     ),
+    **{field: f"it was removed: {removed.why}" for field, removed in REMOVED.items()},
 }
 
 
@@ -48,6 +45,7 @@ def checked(tables: Mapping[str, Any], source: str, spec: Experiment, settings: 
     if not parameters:
         raise ValueError(f"{where} has nothing left to search; give it a parameter")
     starts = {name: _start(name, spec, where) for name in parameters if RISE.fullmatch(name)}
+    _require_numbers(parameters, where)
     starts = {name: start for name, start in starts.items() if f"{name.removesuffix('rise')}start" not in parameters}
     space = Space(source, parameters, starts)
     for _ in corners(space, spec):  # each is validated
@@ -98,7 +96,8 @@ def _require_searchable(name: str, where: str) -> None:
     if RISE.fullmatch(name):
         return
     require_field(name, where, Experiment)
-    field = next(key for key in known_keys(Experiment) if name == key or name.startswith(f"{key}."))
+    known = (*known_keys(Experiment), *REMOVED)
+    field = next(key for key in known if name == key or name.startswith(f"{key}."))
     if field in REFUSED:
         raise ValueError(f"{where} {name} cannot be searched: {REFUSED[field]}")
 
@@ -111,6 +110,18 @@ def _require_apart(parameters: Mapping[str, Parameter], where: str) -> None:
             raise ValueError(f"{where} {inside} is a part of {name}, which is searched, too; leave one of them out")
         if RISE.fullmatch(name) and (stop := f"{name.removesuffix('rise')}stop") in parameters:
             raise ValueError(f"{where} {name} and {stop} set the same threshold; leave one of them out")
+
+
+def _require_numbers(parameters: Mapping[str, Parameter], where: str) -> None:
+    """Raise if a rise, or the threshold that it starts from, may be drawn as something else than a number."""
+    for name in parameters:
+        for each in (name, f"{name.removesuffix('rise')}start") if RISE.fullmatch(name) else ():
+            choices = parameters[each].choices if each in parameters else None
+            for choice in choices or ():
+                if isinstance(choice, bool | str):
+                    raise ValueError(
+                        f"{where} {each}: choices: a threshold must be a number, but one is {shown(choice)}"
+                    )
 
 
 def _without_settings(parameters: Mapping[str, Parameter], settings: Collection[str]) -> dict[str, Parameter]:

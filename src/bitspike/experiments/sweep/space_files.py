@@ -29,7 +29,7 @@ def search_tables(source: str, spec: Experiment) -> dict[str, Any]:
         return preset_tables(source)
     held = read_toml(Path(source)).get("search")
     if held is not None:
-        return dict(flat(held, "", f"{source}: [search]"))
+        return _by_name(flat(held, "", f"{source}: [search]"), f"{source}: [search]")
     base = next((base for base in BASES for text in spec.sources.values() if text.startswith(f"{base}:")), None)
     if base is None:
         raise ValueError(
@@ -37,6 +37,16 @@ def search_tables(source: str, spec: Experiment) -> dict[str, Any]:
         )
     recipes = {key for key, text in spec.sources.items() if text.startswith(f"{base}:")}
     return {name: table for name, table in preset_tables(base).items() if name in recipes}
+
+
+def _by_name(tables: Iterator[tuple[str, dict[str, Any]]], where: str) -> dict[str, Any]:
+    """Return the tables by name; raise if one is given twice, with quotes and without, which is two names in TOML."""
+    found: dict[str, Any] = {}
+    for name, table in tables:
+        if name in found:
+            raise ValueError(f"{where} {name} is given twice, once as a name in quotes; leave one of them out")
+        found[name] = table
+    return found
 
 
 def preset_tables(name: str) -> dict[str, Any]:

@@ -40,7 +40,10 @@ class StudyStorage(ABC):
         return set()
 
     def trouble(self, error: BaseException) -> StorageUnavailableError | None:
-        """Return the error in one line if it means that the storage does not answer; else None."""
+        """Return the error in one line if it means that the storage does not answer; None if it is of another kind.
+
+        What the storage refuses, and would refuse again, is raised in one line.
+        """
         return None
 
     def patiently(self, call: Callable[[], T], *, waiting: Callable[[str], object]) -> T:

@@ -20,6 +20,7 @@ from bitspike.experiments.sweep.storage import StudyStorage, open_storage
 from bitspike.files import locked, require_folder, write_text
 
 FILE = "study.json"
+LONGEST_NAME = 512  # that Optuna keeps on a server
 # What a process that was killed while it made a study may have left in the folder.
 _LEFT_BEHIND = ("journal.log", ".journal.log.lock", ".claims.lock", ".study.lock", "trials")
 
@@ -76,6 +77,8 @@ def open_study(folder: Path, storage: str | None = None) -> OpenStudy:
 def join_study(folder: Path, name: str, facts: StudyFacts, address: str | None, heartbeat: int) -> JoinedStudy:
     """Open the study of this name to work on it, and make it if there is none; raise if its facts are others."""
     require_folder(folder, "choose another --out")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"the study's name must have at most {LONGEST_NAME} signs, but has {len(name)}; give --study")
     held = _read_file(folder)
     if held is None and folder.is_dir():
         strange = {each.name for each in folder.iterdir()} - set(_LEFT_BEHIND)
@@ -162,7 +165,8 @@ def _read_file(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
-        if held["format"] == FORMAT and {"name", "storage", "place", "facts"} <= held.keys():
+        words = isinstance(held["name"], str) and isinstance(held["storage"], str | None)
+        if held["format"] == FORMAT and words and {"place", "facts"} <= held.keys():
             return dict(held)
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
