@@ -1,4 +1,4 @@
-"""Where a word begins and ends: in silence, in the noise of a room, beside clicks."""
+"""The ends of a word are found in silence, in the noise of a room and beside clicks."""
 
 import numpy as np
 import pytest

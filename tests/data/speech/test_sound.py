@@ -22,6 +22,12 @@ def test_silence_is_cut_and_margins_are_left():
     assert np.array_equal(tight.samples[960:8960], spoken)
 
 
+@pytest.mark.parametrize("samples", [[], [0.1, float("nan")], [float("inf")]])
+def test_what_is_no_sound_is_not_trimmed(samples):
+    with pytest.raises(ValueError, match="samples must be numbers, one at least"):
+        Sound(np.array(samples), 8000).trimmed()
+
+
 @given(st.sampled_from([8000, 11025, 16000, 22050, 22051, 44100, 48000, 96000]), st.sampled_from([8000, 16000, 48000]))
 def test_a_tone_stays_the_same_tone(rate, new_rate):
     def tone(rate):

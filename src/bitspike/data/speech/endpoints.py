@@ -1,4 +1,4 @@
-"""Where speech begins and ends in a recording: among silence, the noise of a room, and clicks."""
+"""Finds where speech begins and ends in a recording: among silence, the noise of a room, and clicks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 STEPS = 1000  # a second: the resolution
 WINDOW = 10  # steps over which power is measured
-SLOW = 8  # steps, twice averaged: what is left of a sound is hum and rumble, below 100 Hz, and is taken away
+SLOW = 8  # steps: two means over so long leave what is below 100 Hz, hum and rumble, which is taken away
 QUIET = 1e-3  # of the largest power; below it is silence
 FLOOR = 100  # steps: the quietest stretch of this length is the noise of the room
 ABOVE_NOISE = 4.0  # times the power of the noise; its own moments stay below that
@@ -26,6 +26,8 @@ def endpoints(samples: NDArray[np.float64], rate: int) -> tuple[int, int]:
     Speech is what is loud: at least a thousandth of the largest power, and four times the noise of the room. A sound of
     less than 60 ms that is 200 ms apart from all others is a click, and does not count, unless there is nothing else.
     """
+    if not len(samples) or not np.isfinite(samples).all():
+        raise ValueError(f"Sound: samples must be numbers, one at least, but are {samples[:4]} ({len(samples)} in all)")
     step = max(1, round(rate / STEPS))  # in samples
     power = _power(samples, step)
     noise = ABOVE_NOISE * _quietest(power, FLOOR)
@@ -58,7 +60,8 @@ def _sums(x: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Return the sums of windows around each number, `[N]`; what lies outside is 0."""
     before = np.concatenate([[0.0], np.cumsum(x)])
     at = np.arange(len(x))
-    return before[np.minimum(at + (width - width // 2), len(x))] - before[np.maximum(at - width // 2, 0)]
+    after: NDArray[np.float64] = before[np.minimum(at + (width - width // 2), len(x))]
+    return after - before[np.maximum(at - width // 2, 0)]
 
 
 def _quietest(power: NDArray[np.float64], width: int) -> float:
