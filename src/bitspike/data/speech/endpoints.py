@@ -60,8 +60,9 @@ def _sums(x: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     """Return the sums of windows around each number, `[N]`; what lies outside is 0."""
     before = np.concatenate([[0.0], np.cumsum(x)])
     at = np.arange(len(x))
-    after: NDArray[np.float64] = before[np.minimum(at + (width - width // 2), len(x))]
-    return after - before[np.maximum(at - width // 2, 0)]
+    first, last = np.maximum(at - width // 2, 0), np.minimum(at + (width - width // 2), len(x))
+    found: NDArray[np.float64] = before[last] - before[first]
+    return found
 
 
 def _quietest(power: NDArray[np.float64], width: int) -> float:
