@@ -44,7 +44,5 @@ SpikeSeed = Annotated[
 
 Trim = Annotated[
     bool,
-    typer.Option(
-        help="Cut silence before and after the word, as in the Heidelberg Digits; else take the recording as it is."
-    ),
+    typer.Option(help="Cut silence, noise and clicks before and after the word; else take the recording as it is."),
 ]

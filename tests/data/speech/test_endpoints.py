@@ -82,6 +82,31 @@ def test_the_last_sound_of_a_word_behind_its_gap_stays():
     assert (last - first) / RATE == pytest.approx(0.44, abs=0.02)
 
 
+def tone(power, seconds=0.15):
+    """A sound of this power, where that of a full sine is 1."""
+    return np.sqrt(power) * np.sin(2 * np.pi * 500 * np.arange(round(seconds * RATE)) / RATE)
+
+
+@pytest.mark.parametrize(("power", "kept"), [(1 / 300, 0.15), (1 / 4000, 0)])
+def test_the_quiet_end_of_a_word_stays_down_to_a_thousandth(power, kept):
+    first, last = endpoints(in_silence(np.concatenate([tone(1, 0.4), tone(power)])), RATE)
+    assert (last - first) / RATE == pytest.approx(0.4 + kept, abs=0.03)
+
+
+@pytest.mark.parametrize(("times", "kept"), [(10, 0.15), (1, 0)])
+def test_the_weak_end_of_a_word_stays_where_it_is_above_the_noise(times, kept):
+    room = 2e-3  # times the power of the word
+    speech = in_silence(np.concatenate([tone(1, 0.4), tone(times * room)]))
+    first, last = endpoints(speech + np.sqrt(room / 2) * noise("white", len(speech)), RATE)
+    assert (last - first) / RATE == pytest.approx(0.4 + kept, abs=0.03)
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(0.09, 0.59), (0.02, 0)])
+def test_a_short_word_is_no_click(seconds, kept):
+    first, last = endpoints(in_silence(np.concatenate([tone(1, 0.4), tone(0, 0.5), tone(1, seconds)])), RATE)
+    assert (last - first) / RATE == pytest.approx(0.4 + kept, abs=0.03)
+
+
 def test_all_words_of_a_sentence_stay():
     speech = np.concatenate([word(0.3), np.zeros(RATE), 0.1 * word(0.2), np.zeros(RATE), word(0.4)])
     first, last = endpoints(noisy(in_silence(speech), "white", 30), RATE)
