@@ -4,13 +4,13 @@
         [--best 3] [--seeds 5] [--long 110] [--workers 4] [--together 10] [--processes 1] [--minutes M]
         [--pack FILE.tar.xz] [--unpack FILE.tar.xz] [--only VARIANTS] [--set KEY=VALUE ...]
 
-The variants are theta = 1, a fixed theta, annealed thresholds with the clamped surrogate, and with one that moves. Each
-gets the same number of short trials in the paper's space, judged by validation samples. The learning rate's half period
-is the length of a trial. The best trials of each are trained for `--long` epochs with several seeds; the learning
-rate's period and the rates of the thresholds are stretched alike (`bitspike sweep best --epochs N --scale`). Validation
-samples choose the epoch and, among a variant's settings, the one whose test accuracy counts. `--processes` searches, or
-settings trained long, run at once. `report` writes DIR/fair-search.json, and DIR/fair-search.png where matplotlib is
-installed.
+The variants are theta = 1, a fixed theta, annealed thresholds with the clamped surrogate, and with one that moves; with
+`--only layers` also a control, a fixed theta for each layer. Each gets the same number of short trials in the paper's
+space, judged by validation samples. The learning rate's half period is the length of a trial. The best trials of each
+are trained for `--long` epochs with several seeds; the learning rate's period and the rates of the thresholds are
+stretched alike (`bitspike sweep best --epochs N --scale`). Validation samples choose the epoch and, among a variant's
+settings, the one whose test accuracy counts. `--processes` searches, or settings trained long, run at once. `report`
+writes DIR/fair-search.json, and DIR/fair-search.png where matplotlib is installed.
 
 Every stage goes on where it was stopped, by `--minutes`, a signal or otherwise: by the same command, in the same DIR.
 `--pack` writes what another machine needs to go on: the studies, and the long trainings that have ended, without
@@ -34,7 +34,17 @@ from bitspike.text import one_line
 from fair_search_commands import CommandError, Commands, Interrupted, TimeIsUp
 from fair_search_pack import ENDING, pack, unpack
 from fair_search_report import report
-from fair_search_settings import EPOCHS, ITERATIONS, VARIANTS, Setting, best_settings, studies, unsearched
+from fair_search_settings import (
+    ASKED,
+    EPOCHS,
+    ITERATIONS,
+    VARIANTS,
+    Setting,
+    best_settings,
+    settings_of,
+    studies,
+    unsearched,
+)
 
 DONE, FAILED, UNFINISHED, INTERRUPTED = 0, 1, 75, 130  # 75 is "try again" of sysexits.h
 DIVERGED = 3  # the status of a training that ended with numbers that are not finite
@@ -48,11 +58,10 @@ def search(given: argparse.Namespace) -> None:
 def search_variant(given: argparse.Namespace, variant: str) -> None:
     """Run the search of a variant, or go on with it."""
     epochs = given.epochs or EPOCHS[given.task]
-    _, preset, settings = VARIANTS[variant]
     common = [f"train.half_period={epochs * ITERATIONS[given.task]}", *given.settings]
-    sets = [word for setting in (*common, *settings) for word in ("--set", setting)]
+    sets = [word for setting in (*common, *settings_of(given.task, variant)) for word in ("--set", setting)]
     given.commands.run(
-        "sweep", "run", f"{given.task}/{preset}", "--trials", str(given.trials), "--epochs", str(epochs),
+        "sweep", "run", f"{given.task}/{VARIANTS[variant][1]}", "--trials", str(given.trials), "--epochs", str(epochs),
         "--workers", str(given.workers), "--together", str(given.together), "--device", given.device,
         "--out", str(given.out / variant), "--study", f"{given.task}-{variant}", *sets,
     )  # fmt: skip
@@ -170,7 +179,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--pack", type=Path, metavar=f"FILE{ENDING}", help="write what is needed to go on elsewhere")
     parser.add_argument("--unpack", type=Path, metavar=f"FILE{ENDING}", help="go on with it, in a new DIR")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
+    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(ASKED))
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     given = parser.parse_args(arguments)
     for option in ("pack", "unpack"):

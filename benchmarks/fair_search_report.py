@@ -14,7 +14,7 @@ from typing import Any
 from bitspike.experiments.provenance import versions
 from bitspike.experiments.schema import as_values, read_experiment
 from bitspike.files import write_atomically, write_text
-from fair_search_settings import CLASSES, EPOCHS, VARIANTS, Setting, best_settings, studies, unsearched
+from fair_search_settings import ASKED, CLASSES, EPOCHS, VARIANTS, Setting, best_settings, studies, unsearched
 
 HEADING = """\
 | variant | trials | setting | as a trial | seeds | validation | sigma | test | sigma | |
@@ -33,7 +33,7 @@ def report(given: argparse.Namespace) -> bool:
         variant: row_of(given, variant, best_settings(given, variant, seen), seen.standing.complete)
         for variant, seen in found.items()
     }
-    if missing := [variant for variant in VARIANTS if variant not in found]:
+    if missing := [variant for variant in ASKED if variant not in found]:
         print(f"no study yet: {', '.join(missing)}")
     words = {"search": unsearched(given, found), "long": untrained(given, rows)}
     unfinished = [each for stage in words for each in words[stage]]

@@ -12,12 +12,17 @@ from bitspike.experiments.sweep.overview import Overview, overview
 from bitspike.experiments.sweep.studies import FILE, open_study
 from bitspike.train.run_folder import RunFolder
 
-VARIANTS = {  # title, preset, settings
+MOVING = "net.surrogate_center=current"
+VARIANTS = {  # title, preset, settings; a setting with {layer} is one for each layer of neurons
     "theta1": ("theta = 1", "theta1", ()),
     "fixed": ("fixed theta", "fixed", ()),
     "annealed": ("annealed, clamped", "annealed", ()),
-    "moving": ("annealed, moving", "annealed", ("net.surrogate_center=current",)),
+    "moving": ("annealed, moving", "annealed", (MOVING,)),
+    # a control: thresholds of the annealed space that are at their end after the first iteration
+    "layers": ("fixed theta by layer", "annealed", (MOVING, "net.theta.{layer}.rate=1")),
 }
+ASKED = ("theta1", "fixed", "annealed", "moving")  # those of the paper's question
+LAYERS = {"fashion": 3, "shd": 2}
 EPOCHS = {"fashion": 3, "shd": 5}  # of a trial; rates are stretched later, so that slow thresholds are searched, too
 ITERATIONS = {"fashion": 422, "shd": 219}  # an epoch, without the validation samples
 CLASSES = {"fashion": 10, "shd": 20}
@@ -48,6 +53,16 @@ class Setting:
         """Return the summaries of its long trainings that have ended, by their seeds."""
         found = ((seed, RunFolder(self.folder / f"trial-{seed}").read_summary()) for seed in range(seeds))
         return {seed: summary for seed, summary in found if summary is not None}
+
+
+def settings_of(task: str, variant: str) -> list[str]:
+    """Return a variant's own settings for the layers of a task's network."""
+    settings = VARIANTS[variant][2]
+    return [
+        setting.format(layer=layer)
+        for setting in settings
+        for layer in range(LAYERS[task] if "{layer}" in setting else 1)
+    ]
 
 
 def studies(given: argparse.Namespace, variants: Iterable[str]) -> dict[str, Overview]:

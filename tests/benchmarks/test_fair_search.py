@@ -26,6 +26,15 @@ def test_every_variant_is_searched_alike(played: Played) -> None:
     assert ["net.surrogate_center=current" in words for words in played.commands] == [False, False, False, True]
 
 
+@pytest.mark.parametrize(("task", "layers"), [("fashion", 3), ("shd", 2)])
+def test_the_control_has_a_threshold_for_each_layer_that_does_not_rise(played: Played, task: str, layers: int) -> None:
+    assert played.main("--stage", "search", "--only", "layers", task=task) == 0
+    (words,) = played.commands
+    rates = [word for word in words if "rate=" in word]
+    assert words[2] == f"{task}/annealed"
+    assert rates == [f"net.theta.{layer}.rate=1" for layer in range(layers)]
+
+
 def test_all_stages_the_best_settings_of_all_first(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--trials", "3", "--best", "2", "--seeds", "3", "--long", "9")
     assert played.main(*options) == 0
@@ -149,7 +158,7 @@ def test_a_failure_counts_more_than_the_time(
     script: Any, as_process: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], failing: int
 ) -> None:
     as_process(f"sys.exit(7) if 'fashion-{VARIANTS[failing]}' in sys.argv else time.sleep(60)")
-    options = ["--processes", "4", "--minutes", "0.01", "--trials", "9"]
+    options = ["--processes", "4", "--minutes", "0.05", "--trials", "9"]
     assert script.main(["fashion", "--out", str(tmp_path), *options]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"fair_search: `bitspike sweep run fashion/{('theta1', 0, 0, 'annealed')[failing]} ")

@@ -36,8 +36,8 @@ class Played:
         self.results: dict[str, dict[int, tuple[float | None, float | None]]] = {}  # validation and test, by seed
         self.during: Callable[[str], object] = lambda setting: None  # called in a long training
 
-    def main(self, *arguments: str) -> int:
-        return self.script.main(["fashion", "--out", str(self.out), *arguments])
+    def main(self, *arguments: str, task: str = "fashion") -> int:
+        return self.script.main([task, "--out", str(self.out), *arguments])
 
     def run(self, commands: Any, *words: str, out: Path | None = None, good: Any = ()) -> None:
         commands._require_time()
@@ -54,7 +54,7 @@ class Played:
 
     def search(self, variant: str, trials: int = 3) -> None:
         (self.out / variant).mkdir(parents=True)
-        for name, held in _study("annealed" if variant == "moving" else variant, trials).items():
+        for name, held in _study("annealed" if variant in ("moving", "layers") else variant, trials).items():
             (self.out / variant / name).write_bytes(held)
 
     def train(self, folder: Path, seeds: int) -> None:
