@@ -204,6 +204,8 @@ def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
         return
     if delay.longest > LONGEST:
         yield f"has delays of up to {delay.longest} steps, more than the {LONGEST} that a kernel holds"
+    if delay.training and delay.width.requires_grad:
+        yield "learns the width of its delays"
     if not delay.training and torch.is_grad_enabled():
         yield "has delays in evaluation mode, and gradients are on"
     if not delay.training and drop is not None and drop.active:
