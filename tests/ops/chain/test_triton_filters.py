@@ -317,6 +317,14 @@ def test_changed_layers_are_not_fused(change, reason):
     assert reason in net.unfused(batch(kind))
 
 
+@pytest.mark.parametrize(("steps", "reason"), [(65535, None), (65536, "the input has 65536 steps, more than 65535")])
+def test_sequences_that_are_longer_than_a_launch_is_wide_are_not_fused(steps, reason):
+    net, _, _ = both("all of it")
+    assert net.unfused(torch.zeros(steps, 1, 14, dtype=torch.uint8, device=DEVICE)) == reason
+    static, _, _ = both("gains, static")
+    assert static.unfused(torch.zeros(steps, 14, device=DEVICE)) is None
+
+
 def test_a_bias_before_a_batch_norm_is_not_fused():
     net, _, kind = both("norms")
     net.layers[0].synapse = bitspike.BinaryLinear(14, 40).to(DEVICE)
