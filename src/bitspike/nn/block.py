@@ -17,7 +17,7 @@ from bitspike.nn.neurons import LIF
 from bitspike.nn.norm import SharedBatchNorm1d, SharedBatchNorm2d, StepBatchNorm2d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear, per_step
 from bitspike.ops import LIFOutput, LIFState
-from bitspike.ops.available import fused_on_gpu, transformed
+from bitspike.ops.available import MOST_STEPS, fused_on_gpu, transformed
 from bitspike.ops.native.library import usable
 from bitspike.ops.product.conv_pool import conv_pool
 
@@ -175,7 +175,7 @@ def _dropped(drop: Dropout, x: Tensor, *, one_kernel: bool) -> Tensor:
     key = None
     if one_kernel and not plain.changed_dropout(drop):
         key = drop.key
-    fits = x.dtype == torch.float32 and x.numel() > 0
+    fits = x.dtype == torch.float32 and x.numel() > 0 and len(x) <= MOST_STEPS
     if key is None or not fits or not fused_on_gpu(x.device):
         dropped: Tensor = drop(x)
         return dropped

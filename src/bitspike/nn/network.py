@@ -123,7 +123,8 @@ class SpikingNetwork(SelfReporting, Checked):
 
     def unfused(self, x: Tensor) -> str | None:
         """Return why the network does not run as fused kernels on `x`; None if it does."""
-        return refused_network(self._blocks(), x)
+        sequence = x.dim() == len(self.input_shape) + 2
+        return refused_network(self._blocks(), x, len(x) if sequence else 1)
 
     def _fused(self, x: Tensor) -> bool:
         return isinstance(x, Tensor) and x.is_cuda and self.unfused(x) is None

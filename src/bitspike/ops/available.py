@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import torch
 
 OLDEST = (8, 0)  # compute capability: bfloat16 on the tensor cores
+MOST_STEPS = 65535  # of a sequence: a launch has no more programs in its second dimension
 _NEEDED = {"triton": (3, 4), "torch": (2, 8)}  # what the kernels are written for, and products with wide output
 
 

@@ -216,6 +216,22 @@ def test_gains_outside_of_their_range_are_clamped_and_halves_are_even():
 
 
 @slow_on_a_gpu
+def test_in_evaluation_gains_outside_of_their_range_have_no_gradient():
+    net, plain, kind = both("gains")
+    towards, found = rand(11, 3, 5, seed=6) - 0.5, []
+    for each in (net.eval(), plain.eval()):
+        with torch.no_grad():
+            each.layers[1].gain.gains[:3] = torch.tensor([-1.0, 17.5, 3.0])
+        out = outputs(each, batch(kind))[0] if each is net else each.run(batch(kind))[-1]
+        (out.spikes * towards).sum().backward()
+        assert each.layers[1].gain.gains[:2].tolist() == [-1.0, 17.5]
+        found.append(each.layers[1].gain.gains.grad)
+    assert off(*found) < 2 * CLOSE
+    assert (found[0][:2] == 0).all()
+    assert found[0].any()
+
+
+@slow_on_a_gpu
 def test_gains_without_gradient_get_none():
     net, _, kind = both("all of it")
     for layer in net.layers:
@@ -280,6 +296,7 @@ def test_what_is_not_fused_says_why(notation, shape, settings, reason):
     ("change", "reason"),
     [
         (lambda layer: layer.delay.eval(), "delays in evaluation mode, and gradients are on"),
+        (lambda layer: layer.delay.width.requires_grad_(), "layer 2 learns the width of its delays"),
         (lambda layer: setattr(layer.delay, "backend", "torch"), "backend 'torch' of its delays"),
         (lambda layer: layer.delay.register_forward_hook(lambda *a: None), "a Delay with hooks of its own"),
         (lambda layer: layer.spike_dropout.register_forward_hook(lambda *a: None), "a Dropout with hooks of its own"),
@@ -298,6 +315,14 @@ def test_changed_layers_are_not_fused(change, reason):
     assert net.unfused(batch(kind)) is None
     change(net.layers[1])
     assert reason in net.unfused(batch(kind))
+
+
+@pytest.mark.parametrize(("steps", "reason"), [(65535, None), (65536, "the input has 65536 steps, more than 65535")])
+def test_sequences_that_are_longer_than_a_launch_is_wide_are_not_fused(steps, reason):
+    net, _, _ = both("all of it")
+    assert net.unfused(torch.zeros(steps, 1, 14, dtype=torch.uint8, device=DEVICE)) == reason
+    static, _, _ = both("gains, static")
+    assert static.unfused(torch.zeros(steps, 14, device=DEVICE)) is None
 
 
 def test_a_bias_before_a_batch_norm_is_not_fused():

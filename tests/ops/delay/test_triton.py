@@ -131,6 +131,7 @@ def test_the_op_runs_in_triton(width, with_past):
     [
         (torch.zeros(3, 2, 4, dtype=torch.float64), 5, None, "float64, not float32"),
         (torch.zeros(3, 2, 4), 64, None, "delays are up to 64 steps, more than 63"),
+        (torch.zeros(65531, 1, 4), 5, None, "there are 65531 steps and delays of up to 5, together more than 65535"),
         (torch.zeros(3, 2, 4), 5, torch.tensor(1.0, requires_grad=True), "the width requires a gradient"),
         (torch.zeros(3, 2, 4), 5, 0.09, "the width is 0.09 steps, less than 0.1: delays would get noise"),
         (torch.zeros(3, 2, 4), 5, torch.tensor(0.05), "the width is 0.05 steps, less than 0.1: delays would get noise"),

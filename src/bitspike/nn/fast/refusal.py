@@ -18,7 +18,7 @@ from bitspike.nn.neurons import RecurrentLIF
 from bitspike.nn.norm import SharedBatchNorm1d
 from bitspike.nn.synapses import BinaryConv2d, BinaryLinear
 from bitspike.ops import LIFState
-from bitspike.ops.available import no_fused_kernels
+from bitspike.ops.available import MOST_STEPS, no_fused_kernels
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.native import library
 
@@ -94,12 +94,14 @@ def _fits(state: LIFState | None, shape: tuple[int, int]) -> bool:
     return isinstance(state, LIFState) and all(is_ordinary(part, shape, cpu) for part in (state.membrane, state.spikes))
 
 
-def refused_network(layers: list[Block], x: Tensor) -> str | None:
-    """Return why a network's layers do not run as fused kernels on `x`; None if they do."""
+def refused_network(layers: list[Block], x: Tensor, steps: int = 1) -> str | None:
+    """Return why a network's layers do not run as fused kernels on `x`, of so many steps; None if they do."""
     if reason := no_fused_kernels(x.device):
         return reason
     if not x.numel():
         return "the batch is empty"
+    if steps > MOST_STEPS:
+        return f"the input has {steps} steps, more than {MOST_STEPS}"
     if torch.is_autocast_enabled(x.device.type):
         return "autocast is on"
     if len(layers) == 1 and x.dtype != torch.uint8:
@@ -204,6 +206,8 @@ def _unlike_filter(block: Block, before: Block | None) -> Iterator[str]:
         return
     if delay.longest > LONGEST:
         yield f"has delays of up to {delay.longest} steps, more than the {LONGEST} that a kernel holds"
+    if delay.training and delay.width.requires_grad:
+        yield "learns the width of its delays"
     if not delay.training and torch.is_grad_enabled():
         yield "has delays in evaluation mode, and gradients are on"
     if not delay.training and drop is not None and drop.active:

@@ -175,9 +175,12 @@ def _spike_filter(block: Block, key: Tensor | None) -> SpikeFilter | None:
     delay, gain, drop = block.delay, block.gain, block.spike_dropout
     found = SpikeFilter()
     if gain is not None:
+        gains: Tensor = gain.gains
         if gain.training:
-            gain.gains.data.clamp_(0, gain.largest)
-        found = replace(found, gains=gain.gains.contiguous(), largest_gain=gain.largest)
+            gains.data.clamp_(0, gain.largest)
+        elif torch.is_grad_enabled():
+            gains = gains.clamp(0, gain.largest)  # beyond its range a gain has no gradient
+        found = replace(found, gains=gains.contiguous(), largest_gain=gain.largest)
     if drop is not None and drop.active:
         found = replace(found, dropout=drop.p, key=key, layer=drop.layer, first_row=_first_row(drop))
     if delay is not None:

@@ -15,6 +15,7 @@ from bitspike.ops.first_order import first_order
 from bitspike.ops.norm import kernels_static as norm_kernels
 from bitspike.ops.product.geometry import Synapse
 from bitspike.ops.product.triton import weight_grad
+from bitspike.ops.saved import contiguous_tensors
 
 
 def attach(
@@ -41,7 +42,7 @@ class _Entry(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        before, x, weight, gamma = ctx.saved_tensors
+        before, x, weight, gamma = contiguous_tensors(ctx)
         grad, of_gamma, of_beta = _rows(grads[0].contiguous(), before, gamma, ctx.eps)
         of_weight, _ = weight_grad(grad, x, weight, ctx.synapse, 1.0 / ctx.synapse.pool**2, ctx.clip)
         return None, None, None, of_weight, of_gamma, of_beta, None, None, None

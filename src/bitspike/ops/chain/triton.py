@@ -189,7 +189,7 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        entry = saved_tensors(ctx)[0]  # raises if anything was overwritten since
+        entry = saved_tensors(ctx)[0].contiguous()  # raises if anything was overwritten since
         chain: Chain = ctx.chain
         if ctx.kept is None:
             raise RuntimeError("the fused network keeps nothing for a second backward pass; run it forward again")

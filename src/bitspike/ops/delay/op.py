@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bitspike.ops import checks
-from bitspike.ops.available import no_fused_kernels, transformed
+from bitspike.ops.available import MOST_STEPS, no_fused_kernels, transformed
 from bitspike.ops.checks import is_ordinary
 from bitspike.ops.delay import c as delay_c
 from bitspike.ops.delay import reference
@@ -111,8 +111,8 @@ def _no_triton(spikes: Tensor, longest: int, width: float | Tensor | None) -> st
         return "the width requires a gradient"
     if width is not None and not (isinstance(width, Tensor) and checks.hidden(width)) and width < NARROWEST:
         return f"the width is {float(width):g} steps, less than {NARROWEST:g}: delays would get noise as their gradient"
-    if len(spikes) > 65535:
-        return f"there are {len(spikes)} steps, more than 65535"
+    if len(spikes) + longest > MOST_STEPS:  # with a past
+        return f"there are {len(spikes)} steps and delays of up to {longest}, together more than {MOST_STEPS}"
     from bitspike.ops.filter.triton import LONGEST
 
     return None if longest <= LONGEST else f"delays are up to {longest} steps, more than {LONGEST}"

@@ -11,7 +11,7 @@ from bitspike.ops.filter.spike_filter import SpikeFilter
 from bitspike.ops.filter.triton import filter_backward, hard_kernel, soft_kernel
 from bitspike.ops.first_order import first_order
 from bitspike.ops.launch import on
-from bitspike.ops.saved import saved_tensors
+from bitspike.ops.saved import contiguous_tensors
 
 
 def soft(x: Tensor, delays: Tensor, longest: int, width: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ class _Soft(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, delays, width = saved_tensors(ctx)
+        x, delays, width = contiguous_tensors(ctx)
         grad = grads[0].contiguous()
         of_x, of_delays = ctx.needs_input_grad[:2]
         spike_filter = SpikeFilter(delays, ctx.longest, width)
@@ -62,7 +62,7 @@ class _Hard(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (delays,) = saved_tensors(ctx)
+        (delays,) = contiguous_tensors(ctx)
         return _shifted(grads[0], -delays), None
 
 

@@ -199,8 +199,8 @@ class _LIF(torch.autograd.Function):
             _launch(
                 "_lif_bwd_kernel",
                 form,
-                surrogate if fires else None,
-                before,
+                plain(surrogate) if fires else None,
+                plain(before),
                 *given,
                 plain(grad_last[2]),
                 *period_of(beta, form.shape),

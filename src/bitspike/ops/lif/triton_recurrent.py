@@ -71,8 +71,8 @@ class RecurrentLIF(torch.autograd.Function):
         _launch(
             "_recurrent_bwd_kernel",
             form,
-            surrogate,
-            before,
+            plain(surrogate),
+            plain(before),
             *rows_of(grad_spikes, form),
             *rows_of(grad_membrane, form),
             *map(plain, grad_last),

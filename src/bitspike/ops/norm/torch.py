@@ -13,6 +13,7 @@ from torch import Tensor
 from bitspike.ops.available import fused_on_gpu
 from bitspike.ops.first_order import first_order
 from bitspike.ops.norm.reference import Averages
+from bitspike.ops.saved import contiguous_tensors
 
 _OVER = (1, 3, 4)  # what a step's statistics are taken over: batch, height, width
 
@@ -59,7 +60,7 @@ class _StepNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, inverse = ctx.saved_tensors
+        x, weight, mean, inverse = contiguous_tensors(ctx)
         if ctx.kernels:
             from bitspike.ops.norm.triton import backward
 

@@ -14,6 +14,7 @@ from bitspike.ops.first_order import first_order
 from bitspike.ops.norm.across import Across
 from bitspike.ops.norm.reference import Averages
 from bitspike.ops.norm.triton import backward, forward
+from bitspike.ops.saved import contiguous_tensors
 
 
 def step_norm_across(x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, eps: float, across: Across) -> Tensor:
@@ -35,5 +36,5 @@ class _Across(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, inverse = ctx.saved_tensors
+        x, weight, mean, inverse = contiguous_tensors(ctx)
         return *backward(grads[0].contiguous(), x, weight, mean, inverse, ctx.across), None, None, None
