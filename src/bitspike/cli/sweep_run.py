@@ -54,7 +54,11 @@ class Second(StrEnum):
 
 def run(
     experiment: Annotated[
-        str, typer.Argument(metavar="PRESET|FILE.toml", help="A preset, or your own file with a table \\[search].")
+        str,
+        typer.Argument(
+            metavar="PRESET|FILE.toml",
+            help="A preset, or your own file (with a table \\[search], or on a base recipe).",
+        ),
     ],
     trials: Annotated[int, typer.Option(min=1, max=99_999, help="So many trials in all; more later go on from there.")],
     out: Annotated[Path | None, typer.Option(help="The study's folder (default: sweeps/NAME).")] = None,

@@ -32,7 +32,7 @@ def show(
     storage: Storage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a search has found: its trials, the best of them, what its parameters matter, and pictures."""
+    """Show what a search has found: its trials, the best of them, how much its parameters matter, and pictures."""
     require_optuna()
     from bitspike.experiments.sweep.dashboard import dashboard_command
     from bitspike.experiments.sweep.overview import overview
