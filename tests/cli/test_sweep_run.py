@@ -66,6 +66,9 @@ def test_a_folder_with_a_blank_is_in_quotes_in_what_comes_next(cli, here):
         (("search.toml", "--set", "train.lrr=3"), "--set train.lrr=3: no field is named"),
         (("mnist/quick", "--set", "data.name=fashon"), "unknown data set 'fashon': did you mean 'fashion'?"),
         (("mnist/quick",), "mnist"),  # its files are not here
+        (("search.toml", "--set", "net.notation=65-16-3"), "65 inputs, but 64 arrive (1x8x8); write 64Dense16Dense3"),
+        (("search.toml", "--set", "net.theta=[1, 1, 1]"), "net.theta must be one threshold, or one a neuron layer, 2"),
+        (("search.toml", "--set", "data.validation_groups=[1]"), "data.validation_groups names groups, but those of"),
         (("search.toml", "--set", "data.file=own.npy"), "own.npy does not exist; did you mean own.npz?"),
     ],
 )
@@ -74,6 +77,24 @@ def test_refusals(cli, here, arguments, said):
     assert status == 1
     assert err.count("\n") == 1
     assert said in err
+    assert not (here / "out").exists()
+
+
+def test_what_does_not_fit_the_data_is_told_as_training_tells_it(cli, here):
+    told = [
+        cli(*command, "--set", "net.notation=64-16-2", "--device", "cpu", "--out", "out")
+        for command in (("train", "search.toml"), ("sweep", "run", "search.toml", "--trials", "1"))
+    ]
+    assert told[0] == told[1]
+    assert told[0][0] == 1
+
+
+def test_a_choice_that_does_not_fit_the_data_is_found_before_the_study_is_made(cli, here):
+    text = (here / "search.toml").read_text()
+    (here / "choices.toml").write_text(text + '[search."net.notation"]\nchoices = ["64-16-2", "64-16-3"]\n')
+    status, _, err = cli("sweep", "run", "choices.toml", "--trials", "1", "--device", "cpu", "--out", "out")
+    assert status == 1
+    assert err.startswith("bitspike: net.notation '64-16-2' has 2 outputs, but own.npz has 3 classes")
     assert not (here / "out").exists()
 
 

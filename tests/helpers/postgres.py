@@ -3,10 +3,11 @@
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PASSWORD = "pa/ss@w:rd%9"  # signs that an address must encode
@@ -54,6 +55,20 @@ class Server:
     def first(self):
         """The number of its first process, which starts all others."""
         return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    @contextmanager
+    def frozen(self):
+        """For as long as the context lasts, the server takes questions and never answers."""
+        first = self.first()
+        frozen = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in frozen:
+                with suppress(ProcessLookupError):  # it ended, as the one that asked did
+                    os.kill(pid, signal.SIGCONT)
 
     def sql(self, text, database="postgres"):
         import psycopg

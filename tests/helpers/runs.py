@@ -242,8 +242,6 @@ def _command(argv: list[str], folder: Path, log: Path, prepare: Callable[[], obj
         os.dup2(file, number)
     os.environ.update(environment(folder))
     os.chdir(folder)
-    # A search within the test's process blocks Ctrl-C in what it starts: maybe in the process that forked this one.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     sys.argv = ["bitspike", *argv]
     if prepare is not None:
         prepare()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bitspike.cli.console import echo, echo_json, say
+from bitspike.cli.console import bars, echo, echo_json, say
 from bitspike.cli.interrupts import catching_interrupts
 from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
@@ -118,15 +118,19 @@ def run(
     tune_process()
     import optuna
 
-    from bitspike.experiments.assembly import pick_device
+    from bitspike.experiments.assembly import RunOptions, pick_device
     from bitspike.experiments.sweep.address import command_line
+    from bitspike.experiments.sweep.data_fit import require_fit
     from bitspike.experiments.sweep.driver import Driver
     from bitspike.experiments.sweep.overview import overview
-    from bitspike.experiments.sweep.studies import join_study
+    from bitspike.experiments.sweep.studies import FILE, join_study
     from bitspike.experiments.sweep.worker import Work
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     found = str(pick_device(device))
+    if not (out / FILE).is_file():  # that of a study was looked at before it was made
+        with bars() as begin:
+            require_fit(spec, facts, RunOptions(progress=begin))
     joined = join_study(out, study or spec.name, facts, storage, heartbeat)
     task = Work(
         folder=out.absolute(),

@@ -61,6 +61,11 @@ BAD = f"postgresql://anna:abc@{SECRET}@127.0.0.1:55418/db"
         (f"postgresql://me:{SECRET}", FORM),
         (f"postgresql://me%3A{SECRET}%40host/db", FORM),
         ("postgresql://", FORM),
+        # settings of a kind that the client does not take
+        (f"postgresql://me@host/db?connect_timeout={SECRET}", "--storage: connect_timeout must be a whole number of"),
+        ("postgresql://me@host/db?connect_timeout=1.5", "--storage: connect_timeout must be a whole number of at most"),
+        ("postgresql://me@host/db?keepalives=1&keepalives=abc", "--storage: keepalives must be a whole number of at"),
+        ("postgresql://me@host/db?tcp_user_timeout=99999999999", "--storage: tcp_user_timeout must be a whole number"),
         # passwords that are not where they belong
         (f"postgresql://me@host/db?password={SECRET}", AFTER),
         (f"postgresql://me@host/db?PassWord={SECRET}", AFTER),

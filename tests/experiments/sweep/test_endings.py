@@ -104,10 +104,19 @@ def test_a_trial_killed_when_it_was_pruned_is_not_trained_on(home):
     assert [t["values"] for t in killed["trials"]] == [t["values"] for t in whole["trials"]]
 
 
+def find_nothing_before():
+    """Let the trials themselves find what does not fit the data."""
+    from bitspike.experiments.sweep import data_fit
+
+    data_fit.require_fit = lambda *arguments: None
+    sweeps.fork_workers()
+
+
 def test_a_trial_that_cannot_be_trained_is_replaced_and_the_same_twice_ends_the_sweep(home):
     choices = '[search."net.notation"]\nchoices = ["64-16-3", "64-16-2"]\n'
     file = written(home, "choices", ('[search."net.theta"]', choices + '[search."net.theta"]'))
-    ended = run(home, "choices", 8, "--sampler", "random", "--epochs", "1", file=file)
+    more = ("--sampler", "random", "--epochs", "1")
+    ended = run(home, "choices", 8, *more, file=file, prepare=find_nothing_before)
     assert ended.code == 1
     line = ended.err.splitlines()[-1]
     assert line.startswith("bitspike: two trials failed in the same way, such as trial ")

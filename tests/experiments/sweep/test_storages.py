@@ -50,10 +50,29 @@ def test_a_server_that_never_answers():
         silent.listen()
         address = f"postgresql://me:{WRONG}@127.0.0.1:{silent.getsockname()[1]}/db"
         began = time.monotonic()
-        with pytest.raises(StorageUnavailableError, match=r"the server does not answer within 5 s; is it") as error:
+        with pytest.raises(StorageUnavailableError, match=r"the server does not answer in time; is it") as error:
             Postgres(address, 1)
         assert time.monotonic() - began < 12
     assert WRONG not in "".join(traceback.format_exception(error.value))
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_server_that_is_frozen(server, asked, monkeypatch):
+    """No answer is waited for without an end, and shortly only by a process that was asked to end."""
+    monkeypatch.setattr("bitspike.experiments.sweep.postgres.PATIENT", 1.0)
+    monkeypatch.setattr("bitspike.experiments.sweep.postgres.HURRIED", 0.5)
+    storage = Postgres(server.address(), 1)
+    storage.hurry_if(lambda: asked)
+    with storage.optuna.engine.connect() as connection, server.frozen():
+        began = time.monotonic()
+        with pytest.raises(Exception, match="the server has not answered") as error:
+            connection.exec_driver_sql("select 1")
+        assert time.monotonic() - began < 4
+    told = storage.trouble(error.value)
+    assert str(told).endswith(
+        f": the server has not answered for {0.5 if asked else 1} s; is it frozen, or overloaded?"
+    )
+    assert storage.optuna.get_all_studies() is not None  # by another connection
 
 
 def test_a_wrong_password_is_never_shown(home, server):
@@ -137,6 +156,20 @@ def test_a_study_of_an_earlier_version_goes_on(home, cli):
     assert opened.study.metric_names is None
     assert len(opened.study.trials) == 2
     assert sweeps.checkpoints(home / "earlier") == []
+
+
+def test_a_journal_on_a_full_disk_is_named(home):
+    more = ("--epochs", "1", "--sampler", "random", "--json")
+    ended = sweeps.start(home, "full", 60, *more, prepare=little_space).wait()
+    assert ended.code == 1
+    line = ended.err.splitlines()[-1]
+    assert line.startswith(f"bitspike: {home / 'full' / 'journal.log'} could not be written: file too large; free")
+
+
+def little_space():
+    """Leave space for some trials: each adds 2 kB to the journal, and no other file has more than 17."""
+    runs.small_files(24_000)
+    sweeps.fork_workers()
 
 
 # ---- Another study

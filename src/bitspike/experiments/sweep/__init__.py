@@ -30,11 +30,12 @@ The folder: `study.json` (name, storage without its password, place, facts), `jo
 summary.json is null; last.ckpt goes once the result is told), `trials/.00012.lock` (held by the worker of the trial).
 
 Files: `space.py` what is searched, `parameter.py` one searched field, `space_files.py` where spaces are kept,
-`space_checks.py` what is refused when one is read; `overview.py` what a study has found, `chosen.py` a trial as an
-experiment, `stretch.py` a longer one; `facts.py` what a study is, and how it stands; `objectives.py` what is optimized;
-`samplers.py` Optuna's samplers and pruners with seeds of their own; `storage.py`, `journal.py`, `postgres.py` where a
-study is kept, and its lock; `address.py` a server's address without its password; `studies.py` opening; `claims.py` who
-trains which trial, `own_trials.py` what a worker tells of its own; `heartbeat.py` signs of life; `training.py` one
-trial or several at once; `worker.py` a process that trains, `local_worker.py` the same as its driver sees it;
-`driver.py` the process above them.
+`space_checks.py` what is refused when one is read, `data_fit.py` what is refused because of the data; `overview.py`
+what a study has found, `chosen.py` a trial as an experiment, `stretch.py` a longer one; `facts.py` what a study is, and
+how it stands; `objectives.py` what is optimized; `samplers.py` Optuna's samplers and pruners with seeds of their own;
+`storage.py`, `journal.py`, `postgres.py` where a study is kept, and its lock; `address.py` a server's address without
+its password, `connection.py` a server that may be frozen; `studies.py` opening; `claims.py` who trains which trial,
+`own_trials.py` what a worker tells of its own; `heartbeat.py` signs of life; `training.py` one trial or several at
+once; `worker.py` a process that trains, `local_worker.py` the same as its driver sees it; `driver.py` the process above
+them.
 """

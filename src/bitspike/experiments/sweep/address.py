@@ -28,6 +28,9 @@ _SETTINGS = """
     gssdelegation krbsrvname connect_timeout keepalives keepalives_idle keepalives_interval keepalives_count
     tcp_user_timeout target_session_attrs load_balance_hosts
 """  # settings of libpq that hold no secret: they may follow the ?
+_NUMBERS = """
+    connect_timeout keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout
+"""  # those of them that are whole numbers
 
 
 def require_address(address: str) -> None:
@@ -75,6 +78,12 @@ def _require_parts(rest: str) -> None:
             "--storage: only settings of PostgreSQL's clients may follow the ?, such as sslmode=require; "
             "give user, password and database as postgresql://USER:PASSWORD@HOST/DATABASE"
         )
+    for key, value in settings:
+        if key in _NUMBERS.split() and not re.fullmatch(r"(-?[0-9]{1,9})?", value):
+            raise ValueError(
+                f"--storage: {key} must be a whole number of at most nine digits, but is not; write {key}=10, or leave "
+                "it out"
+            )
     users = [unquote(user), *(value for key, value in settings if key == "user")]
     if any(":" in each for each in users) or any(
         "@" in each or "://" in each for each in (unquote(path), *(value for _, value in settings))

@@ -18,6 +18,7 @@ from bitspike.experiments.sweep.local_worker import (
     LOST,
     LocalWorker,
     SweepError,
+    forkserver_for_search,
     start_worker,
 )
 from bitspike.experiments.sweep.storage import StorageUnavailableError
@@ -78,10 +79,9 @@ class Driver:
         # A forked worker has all libraries at once; but CUDA does not outlive a fork.
         self._context: Any = multiprocessing.get_context("forkserver" if task.device == "cpu" else "spawn")
         self._lost = LOST if task.device == "cpu" else None
-        if task.device == "cpu":
-            self._context.set_forkserver_preload(PRELOADED + (PRELOADED_FOR_SERVERS if task.address else []))
+        joined.storage.hurry_if(interrupted)
         self._trials: Sequence[FrozenTrial] = joined.storage.patiently(
-            lambda: joined.study.get_trials(deepcopy=False), waiting=lambda why: None
+            lambda: joined.study.get_trials(deepcopy=False), waiting=self._require_not_interrupted
         )
         self._complete_before = Standing.of(self._trials).complete
         failed = tuple(trial.number for trial in self._trials if trial.state.name == "FAIL")
@@ -99,6 +99,12 @@ class Driver:
         self._discard_checkpoints()
         if self._complete_before >= self._task.trials:
             return True
+        if self._task.device != "cpu":
+            return self._run()
+        with forkserver_for_search(PRELOADED + (PRELOADED_FOR_SERVERS if self._task.address else [])):
+            return self._run()
+
+    def _run(self) -> bool:
         count = min(self._task.workers, self._task.trials - self._complete_before)
         workers = [self._start(i) for i in range(count)]
         try:
@@ -122,6 +128,10 @@ class Driver:
         self._look(workers)
         self._discard_checkpoints()
         return True
+
+    def _require_not_interrupted(self, why: str) -> None:
+        if self._interrupted():
+            raise StorageUnavailableError(why)
 
     def _discard_checkpoints(self) -> None:
         """Delete the checkpoints of trials that have ended, whose workers died before they did so themselves."""

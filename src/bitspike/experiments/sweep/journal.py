@@ -13,7 +13,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from bitspike.experiments.sweep.storage import StudyStorage
-from bitspike.files import locked
+from bitspike.files import explained, locked
 
 
 class _Lock(JournalFileOpenLock):
@@ -57,7 +57,14 @@ def cut_half_line(journal: Path) -> None:
 
 
 class _Backend(JournalFileBackend):
-    """Optuna takes a last line that it cannot read for one that is still written, and stumbles over it later."""
+    """Optuna takes a last line that it cannot read for one that is still written, and stumbles over it later.
+
+    Its errors of a full disk do not name the file.
+    """
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        with explained(Path(self._file_path)):
+            super().append_logs(logs)
 
     def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
         try:

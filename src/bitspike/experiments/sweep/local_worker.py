@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
@@ -52,6 +52,26 @@ class LocalWorker:
                 os.kill(self.process.pid, signal.SIGKILL)
             wait([self.messages], timeout=0.1)
             yield from self.heard()
+
+
+@contextmanager
+def forkserver_for_search(preload: Sequence[str]) -> Iterator[None]:
+    """Start workers from a forkserver with these modules; one that was started in here is stopped in the end.
+
+    A process has one forkserver. That of a search keeps Ctrl-C from what it starts, and holds all of PyTorch: what this
+    process starts later, such as a notebook, must get another. `multiprocessing` has no public way to end one.
+    """
+    from multiprocessing import forkserver  # not on Windows
+
+    server: Any = vars(forkserver)["_forkserver"]
+    before, modules = server._forkserver_pid, server._preload_modules
+    forkserver.set_forkserver_preload(list(preload))
+    try:
+        yield
+    finally:
+        forkserver.set_forkserver_preload(modules)
+        if server._forkserver_pid != before:
+            server._stop()
 
 
 def start_worker(context: Any, task: Work) -> LocalWorker:

@@ -6,8 +6,9 @@ import hashlib
 import re
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import optuna
@@ -16,7 +17,19 @@ from bitspike._lazy import not_installed
 from bitspike.experiments.sweep.address import address_without_password, read_address, shown_address, without_password
 from bitspike.experiments.sweep.storage import StorageUnavailableError, StudyStorage
 
-ANSWER = 5  # seconds within which a server must answer
+ANSWER = 5  # seconds within which a server must take a connection
+PATIENT = 130  # seconds that a process waits for an answer: the server itself ends a statement after 120
+HURRIED = 3  # the same, once the process was asked to end
+
+
+@dataclass(slots=True)
+class _Patience:
+    """How long an answer is waited for: less once `ending()` is true."""
+
+    ending: Callable[[], bool] = lambda: False
+
+    def seconds(self) -> float:
+        return HURRIED if self.ending() else PATIENT
 
 
 class Postgres(StudyStorage):
@@ -26,12 +39,15 @@ class Postgres(StudyStorage):
         self._url = read_address(address)
         self.shown, self.address = shown_address(self._url), address_without_password(self._url)
         self.heartbeat = heartbeat
+        self._patience = _Patience()
         with self._clearly():
             self.optuna = self._storage = self._open(heartbeat)
         weakref.finalize(self._storage, self._storage.engine.dispose)  # closes connections before they are lost
 
     def _open(self, heartbeat: int) -> optuna.storages.RDBStorage:
         import sqlalchemy
+
+        from bitspike.experiments.sweep.connection import LimitedConnection
 
         url = self._url.render_as_string(hide_password=False)
         given = {
@@ -46,7 +62,16 @@ class Postgres(StudyStorage):
             "application_name": "bitspike sweep",
         }
         wishes = {key: value for key, value in given.items() if key not in self._url.query}
-        engine = {"pool_pre_ping": True, "connect_args": wishes}
+        patience = self._patience  # not this storage, which nobody else may hold: it closes its connections in the end
+        arguments, options = self._url.get_dialect()().create_connect_args(self._url)
+
+        def connect() -> LimitedConnection:
+            hurried = {"connect_timeout": HURRIED} if patience.ending() else {}
+            connection = LimitedConnection.connect(*arguments, **{**options, **wishes, **hurried})
+            connection.limit = patience.seconds
+            return connection
+
+        engine = {"pool_pre_ping": True, "creator": connect}
         alone = sqlalchemy.create_engine(url, **engine)
         try:
             # Two processes that make the tables at once would trip over each other.
@@ -57,6 +82,9 @@ class Postgres(StudyStorage):
                 )
         finally:
             alone.dispose()
+
+    def hurry_if(self, ending: Callable[[], bool]) -> None:
+        self._patience.ending = ending
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
@@ -95,8 +123,8 @@ class Postgres(StudyStorage):
         line = next((each for each in lines if "FATAL" in each), lines[0] if lines else type(error).__name__)
         line = re.sub(r"^.*FATAL: ", "", line).removeprefix("connection failed: ")
         line = without_password(line, self._url)
-        if "timeout" in line:
-            return f"the server does not answer within {ANSWER} s; is it running, and can it be reached from here?"
+        if "timeout expired" in line:  # not that of a lock, or a setting's name
+            return "the server does not answer in time; is it running, and can it be reached from here?"
         if "refused" in line or "could not" in line or "failed to resolve" in line:
             return f"no server answers there ({line})"
         if "no password supplied" in line:

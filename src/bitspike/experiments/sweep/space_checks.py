@@ -73,6 +73,20 @@ def corners(space: Space, spec: Experiment) -> Iterator[Experiment]:
             yield _experiment(space, spec, plain, drawn)
 
 
+def typical(space: Space, spec: Experiment) -> Iterator[Experiment]:
+    """Yield an experiment for each choice of every parameter, with the others somewhere in their ranges.
+
+    An end of a range may be a special case, such as 0, that no trial draws; `corners` tries it.
+    """
+    tried = {name: parameter.extremes() for name, parameter in space.parameters.items()}
+    usual = {name: values[-1] for name, values in tried.items()}
+    choices = [{name: value} for name, held in space.parameters.items() if held.choices for value in tried[name][:-1]]
+    plain = as_values(spec)
+    for draw in [usual, *(usual | choice for choice in choices)]:
+        drawn = {name: value for name, value in draw.items() if space.parameters[name].applies(draw)}
+        yield _experiment(space, spec, plain, drawn)
+
+
 def _experiment(space: Space, spec: Experiment, plain: Mapping[str, Any], drawn: Mapping[str, Choice]) -> Experiment:
     """Return the experiment, of which `plain` are the values, with drawn parameters; an error names them."""
     settings = space.settings(drawn)

@@ -32,6 +32,9 @@ class StudyStorage(ABC):
     def exclusive(self, name: str) -> AbstractContextManager[object]:
         """Keep all other processes that use this storage out of `name`; a process that dies lets go."""
 
+    def hurry_if(self, ending: Callable[[], bool]) -> None:  # noqa: B027  (a file answers at once)
+        """Wait for answers only shortly once `ending()` is true: the process was asked to end."""
+
     def beat(self, trial_id: int) -> None:  # noqa: B027  (a storage without heartbeats has nothing to do)
         """Record a sign of life of the worker of a trial."""
 

@@ -58,14 +58,14 @@ def work(task: Work, messages: Connection) -> None:
     A worker that was asked to stop ends by that signal, so that its driver does not take it for done.
     """
     _end_with_parent()
-    stop = _stopping()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to pass on
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def tell(kind: str, told: Mapping[str, Any]) -> None:
         messages.send((kind, dict(told)))
 
     try:
-        _work(task, tell, stop)
+        _work(task, tell)
     except (ValueError, OSError, ImportError, MemoryError, RuntimeError, KeyError, TypeError) as error:
         if os.environ.get("BITSPIKE_DEBUG"):
             raise
@@ -80,21 +80,28 @@ class _Stopped(BaseException):
     """The worker was asked to stop before all trials had ended."""
 
 
-def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: threading.Event) -> None:
+class _Unanswered(_Stopped):
+    """The same, while the storage did not answer."""
+
+
+def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None]) -> None:
     if task.threads is not None:
         torch.set_num_threads(task.threads)
     facts = StudyFacts.from_json(task.facts, "the sweep")
 
-    def waits(why: str) -> None:
-        tell("waits", {"why": why})
-        if stop.is_set():  # whoever asks next takes its trials over
-            raise _Stopped
-
     joined = until_answered(  # it did answer, when the driver asked
         lambda: join_study(task.folder, task.name, facts, task.address, task.heartbeat),
         lambda error: error if isinstance(error, StorageUnavailableError) else None,
-        waits,
+        lambda why: tell("waits", {"why": why}),
     )
+    stop = _stopping()  # until now SIGTERM ended this process at once: it had nothing to save
+
+    def waits(why: str) -> None:
+        tell("waits", {"why": why})
+        if stop.is_set():  # whoever asks next takes its trials over
+            raise _Unanswered
+
+    joined.storage.hurry_if(stop.is_set)
     own = OwnTrials(joined, waiting=waits)
     space = Space.from_canonical(facts.space, facts.source)
     claims = Claims(joined, space, task.trials, own=own, known_failures=task.known_failures)
@@ -122,6 +129,9 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None], stop: thre
                     tell("idles", {})
                     stop.wait(LOOK)
             raise _Stopped
+    except _Unanswered:
+        own.held.clear()  # nobody can be told now; the trials' locks end with this process
+        raise
     finally:
         own.release_all()
 
@@ -139,14 +149,13 @@ def _end_with_parent() -> None:
 
 
 def _stopping() -> threading.Event:
-    """Return an event that SIGTERM sets, so that the trials can be saved; Ctrl-C is the driver's to pass on."""
+    """Return an event that SIGTERM sets, so that the trials can be saved."""
     stop = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
         stop.set()
 
     signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     return stop
 
 
