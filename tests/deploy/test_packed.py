@@ -135,7 +135,7 @@ def test_only_a_packed_file_is_written_over(tmp_path):
     assert save_packed(net, path).read_bytes() == first
     for content in (b"mine", first[:-1]):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="net.safetensors exists and is no packed network; choose another name"):
+        with pytest.raises(ValueError, match=r"net\.safetensors exists and is no packed network; choose another name"):
             save_packed(net, path)
         assert path.read_bytes() == content
     assert list(tmp_path.iterdir()) == [path]

@@ -58,7 +58,7 @@ def save_packed(
 def write_packed(model: NetworkModel, path: str | Path, vector: CheckVector | None = None) -> Path:
     """Write a network, and a vector to check engines with, to a packed file; raise ValueError if it is not valid.
 
-    A packed file that is there is replaced, and so is an empty one; any other file is left alone, and ValueError raised.
+    A packed file that is there is replaced, and so is an empty one; any other file is left as it is.
     """
     content, path = packed_bytes(model, vector), Path(path)
     if path.is_file() and path.stat().st_size and not is_packed(path):

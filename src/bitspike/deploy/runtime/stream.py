@@ -207,7 +207,7 @@ class CStream(Stream):
     def _membrane_of(self, layer: int) -> Floats:
         address, neurons = self._call("membrane", layer), self.model.layers[layer].neurons
         if self._engine.fixed:
-            return (_copied(address, neurons, ctypes.c_int32) / 2**NUMBER_BITS).astype(np.float32)
+            return np.asarray(_copied(address, neurons, ctypes.c_int32) / 2**NUMBER_BITS, np.float32)
         return _copied(address, neurons, ctypes.c_float)
 
     @property

@@ -84,8 +84,8 @@ def exact_rows(x: Tensor, terms: int) -> Tensor:
 def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
     """Return the sums after all pools, in any order. A first average pool comes before the convolution.
 
-    The sum of neighbours' sums over a kernel is the kernel's sum over the neighbours' sums. The kernel is then needed at
-    the pool's places only.
+    The sum of a window's convolutions is the convolution of the sums of windows. So the kernel is needed at the pool's
+    places only.
     """
     if signs.dim() == 2:
         return F.linear(x, signs)
