@@ -56,7 +56,8 @@ def test_silence_is_cut_unless_it_shall_stay(workplace, cli):
     words = (workplace / "a.wav").read_bytes()[44:]
     (workplace / "long.wav").write_bytes(wav(bytes(16000) + words + bytes(16000)))
     cut, whole = (
-        json.loads(cli("encode", "long.wav", "--out", "a.npz", "--json", *more)[1]) for more in ((), ("--no-trim",))
+        json.loads(cli("encode", "long.wav", "--out", "a.npz", "--json", *more)[1])
+        for more in ((), ("--no-trim", "--force"))
     )
     assert cut["recordings"][0]["encoded_seconds"] < 0.32
     assert whole["recordings"][0]["encoded_seconds"] == pytest.approx(1.1)
@@ -73,6 +74,21 @@ def test_a_bad_recording_is_one_line_and_nothing_is_written(workplace, cli, cont
     assert err.startswith(f"bitspike: {says}")
     assert err.count("\n") == 1
     assert not (workplace / "a.npz").exists()
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.h5"])
+def test_a_file_that_is_there_is_written_over_only_by_force(workplace, cli, name):
+    """It may hold a day's recordings, and nothing is added to it."""
+    write_word(workplace / "a.wav", seconds=0.1)
+    (workplace / name).write_bytes(b"mine")
+    status, out, err = cli("encode", "no.wav", "--out", name)  # before a recording is read
+    says = f"bitspike: --out {name}: the file exists; take another name, or add --force to write over it\n"
+    assert (status, out, err) == (1, "", says)
+    assert (workplace / name).read_bytes() == b"mine"
+    assert cli("encode", "a.wav", "--out", name, "--force")[0] == 0
+    assert len(read_spikes(workplace / name)) == 1
+    (workplace / "folder.npz").mkdir()
+    assert "this is a folder" in cli("encode", "a.wav", "--out", "folder.npz", "--force")[2]
 
 
 def test_what_the_command_refuses(workplace, cli):

@@ -13,8 +13,9 @@ from bitspike.deploy.c_export import write_c
 from bitspike.deploy.c_source.plain_vector import plain_vector
 from bitspike.deploy.c_source.vector import fixed_answer
 from bitspike.deploy.describe import describe
-from bitspike.deploy.model import InputModel
+from bitspike.deploy.model import InputModel, LayerModel, NetworkModel
 from bitspike.deploy.packing.answers import make_vector
+from helpers.models import floats
 from helpers.random_networks import random_network
 
 FAST = "-O0 -DBS_PORTABLE"
@@ -150,6 +151,23 @@ def test_a_changed_weight_or_expected_bit_is_found(tmp_path):
         assert ran.returncode != 0
         (line,) = (line for line in ran.stdout.splitlines() if line.startswith("check: "))
         assert line.startswith(f"check: FAILED: {found}")
+
+
+def test_the_sign_of_a_zero_is_not_compared(tmp_path):
+    """PyTorch's product with one input of 0 and a weight of -1 is -0, and a decay of 0 keeps it so."""
+    model = NetworkModel(
+        "1-2",
+        (1,),
+        steps=4,
+        readout="spikes",
+        layers=(LayerModel("dense", (1, 1, 1), (2, 1, 1), np.zeros((2, 1), bool), beta=floats(0), theta=floats(1)),),
+    )
+    vector = plain_vector(model, density=1)
+    assert not vector.membrane.any()
+    negative = replace(vector, membrane=-vector.membrane, scores=-vector.scores)
+    assert np.signbit(negative.membrane).all()
+    for name, each in (("one", vector), ("other", negative)):
+        passes(make(write_c(model, tmp_path / name, each), "check", f"CFLAGS={STRICT}"))
 
 
 def test_flags_of_the_command_line_are_honoured(tmp_path):

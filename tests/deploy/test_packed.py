@@ -128,6 +128,19 @@ def test_equal_networks_are_equal_files(tmp_path):
     assert files[0] == files[1]
 
 
+def test_only_a_packed_file_is_written_over(tmp_path):
+    net, path = bitspike.build("20-10-5"), tmp_path / "net.safetensors"
+    path.touch()  # as tempfile leaves it
+    first = save_packed(net, path).read_bytes()
+    assert save_packed(net, path).read_bytes() == first
+    for content in (b"mine", first[:-1]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"net\.safetensors exists and is no packed network; choose another name"):
+            save_packed(net, path)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_save_packed_leaves_the_network_as_it_was(tmp_path):
     net = bitspike.build("20-10-5", delays=3, dropout=0.5, backend="reference").train()
     state = torch.get_rng_state()

@@ -117,6 +117,21 @@ def test_delays_on_images_are_refused_before_training(home):
     check_fit(static, build_network(static, data.shape), data)
 
 
+@pytest.mark.parametrize(("delays", "longest"), [("65535", 65535), ("13", 13), ("[0,13,3]", 13)])
+def test_delays_longer_than_a_sample_are_refused_before_training(home, cli, delays, longest):
+    status, _, err = cli("train", home / "own.toml", "--out", home / "run", f"--set=net.delays={delays}")
+    assert status != 0
+    assert "net.delays must be at most 12, the number of time bins in a sample of " in err
+    assert f"but goes up to {longest}: a spike that comes later" in err
+    assert not (home / "run").exists()
+
+
+def test_a_delay_of_a_whole_sample_is_taken(home):
+    spec = spec_of(home, "net.delays=12")
+    data = dataset(spec)
+    check_fit(spec, build_network(spec, data.shape), data)
+
+
 def test_a_membrane_readout_needs_a_loss_of_scores(home):
     spec = spec_of(home, "train.loss=count")
     data = dataset(spec)

@@ -9,7 +9,7 @@ import typer
 
 from bitspike.cli.app import app
 from bitspike.cli.console import bars, echo, echo_json, say
-from bitspike.cli.options import AsJson, SpikeSeed, Trim
+from bitspike.cli.options import AsJson, SpikeSeed, Trim, require_free
 
 
 @app.command()
@@ -22,6 +22,7 @@ def encode(
     ] = None,
     seed: SpikeSeed = 0,
     trim: Trim = True,
+    force: Annotated[bool, typer.Option("--force", help="Write over the file of --out if it exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn recordings into spikes of 700 units, by the cochlear model of the Spiking Heidelberg Digits."""
@@ -32,6 +33,7 @@ def encode(
 
     labels = _labels(label or [0], len(files))
     require_spike_file(out, labels)
+    require_free("--out", out, force=force)
     rows: list[dict[str, Any]] = []
     found = []
     with bars() as begin:

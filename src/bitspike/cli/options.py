@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,3 +47,11 @@ Trim = Annotated[
     bool,
     typer.Option(help="Cut silence, noise and clicks before and after the word; else take the recording as it is."),
 ]
+
+
+def require_free(option: str, path: Path, *, force: bool) -> None:
+    """Raise if the file that an `option` names must not be written: a folder, or without `force` a file is there."""
+    if path.is_dir():
+        raise ValueError(f"{option} {path}: this is a folder; give the name of a file")
+    if path.exists() and not force:
+        raise ValueError(f"{option} {path}: the file exists; take another name, or add --force to write over it")

@@ -9,7 +9,7 @@ import typer
 
 from bitspike.cli.app import app
 from bitspike.cli.console import bars, echo, echo_json
-from bitspike.cli.options import AsJson, Device, Set
+from bitspike.cli.options import AsJson, Device, Set, require_free
 from bitspike.cli.process import tune_process
 from bitspike.terminal import draw, screen, table
 
@@ -97,9 +97,6 @@ def _require_free(write: Path, given: Path, *, force: bool) -> None:
     """Raise if the file must not be written: it exists, or it is the one that was given."""
     if write.exists() and given.exists() and write.samefile(given):
         raise ValueError(f"--write {write}: this is the experiment itself, which is never changed; take another name")
-    if write.is_dir():
-        raise ValueError(f"--write {write}: this is a folder; give the name of a TOML file")
+    require_free("--write", write, force=force)
     if write.suffix != ".toml":
         raise ValueError(f"--write {write}: an experiment's file must end in .toml")
-    if write.exists() and not force:
-        raise ValueError(f"--write {write}: the file exists; take another name, or add --force to write over it")

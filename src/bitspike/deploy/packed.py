@@ -32,7 +32,8 @@ def save_packed(
 
     `input` says what the network was trained on, `class_names` has a name for each output, and `metadata` is free text.
     The file holds a check vector: an input drawn from a seed, and the network's answer. Equal networks give equal
-    files, and a file that is there is replaced. What cannot be packed, such as weights of 32 bits, is refused.
+    files. A packed file that is there is replaced, any other file is refused; so is what cannot be packed, such as
+    weights of 32 bits.
 
     Examples:
         >>> import tempfile
@@ -55,9 +56,23 @@ def save_packed(
 
 
 def write_packed(model: NetworkModel, path: str | Path, vector: CheckVector | None = None) -> Path:
-    """Write a network, and a vector to check engines with, to a packed file; raise ValueError if it is not valid."""
-    content = packed_bytes(model, vector)
-    return write_atomically(Path(path), lambda to: to.write_bytes(content))
+    """Write a network, and a vector to check engines with, to a packed file; raise ValueError if it is not valid.
+
+    A packed file that is there is replaced, and so is an empty one; any other file is left as it is.
+    """
+    content, path = packed_bytes(model, vector), Path(path)
+    if path.is_file() and path.stat().st_size and not is_packed(path):
+        raise ValueError(f"{path} exists and is no packed network; choose another name, or delete it first")
+    return write_atomically(path, lambda to: to.write_bytes(content))
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file is a packed network that is whole."""
+    try:
+        read_packed(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def read_packed(path: str | Path) -> NetworkModel:

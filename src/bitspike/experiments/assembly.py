@@ -172,6 +172,11 @@ def _check_network(spec: Experiment, data: Dataset) -> None:
         raise ValueError(
             f"net.delays needs samples with time steps of their own, but {data.title} holds static images; set it to 0"
         )
+    if data.train.steps is not None and spec.net.longest_delay > data.train.steps:
+        raise ValueError(
+            f"net.delays must be at most {data.train.steps}, the number of time bins in a sample of {data.title}, but "
+            f"goes up to {spec.net.longest_delay}: a spike that comes later than a sample ends is lost"
+        )
     if spec.net.readout not in LOSSES[spec.train.loss].readouts:
         able = " or ".join(repr(name) for name, loss in LOSSES.items() if spec.net.readout in loss.readouts)
         raise ValueError(

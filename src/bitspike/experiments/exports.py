@@ -179,13 +179,9 @@ def _write_packed(found: Source, out: Path) -> None:
 
 
 def _is_packed(path: Path) -> bool:
-    from bitspike.deploy.packed import read_packed
+    from bitspike.deploy.packed import is_packed
 
-    try:
-        read_packed(path)
-    except (OSError, ValueError):
-        return False
-    return True
+    return is_packed(path)
 
 
 def _write_c(found: Source, out: Path) -> None:

@@ -1,10 +1,13 @@
 """A stream, step by step or event by event, gives what the engine gives on the whole sequence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bitspike.deploy import engine as engine_module
 from bitspike.deploy.engine import Engine
+from bitspike.deploy.model import LayerModel, NetworkModel
 from bitspike.ops.native.library import library
 from helpers.random_models import random_input, random_model
 
@@ -124,11 +127,68 @@ def test_wrong_events_are_refused_by_both_engines(make_engine, index, count, err
         stream.event(index, count)
 
 
-def test_frames_too_large_for_float32_are_refused(make_engine):
-    model = random_model(4, "dd")
-    stream = make_engine(model).stream(reals=True)
-    with pytest.raises(ValueError, match="too large for float32"):
-        stream.step(np.full(model.input_shape, 3e38, np.float32))
+def dense(signs, beta, theta):
+    """A layer of one row of signs for each neuron; without a theta it never fires."""
+    weight = np.array(signs, np.int8) > 0
+    theta = None if theta is None else np.full(1, theta, np.float32)
+    return LayerModel(
+        "dense", (weight.shape[1], 1, 1), (len(weight), 1, 1), weight, beta=np.full(1, beta, np.float32), theta=theta
+    )
+
+
+def network(*layers):
+    inputs, readout = layers[0].input[0], "spikes" if layers[-1].theta is not None else "membrane"
+    sizes = "-".join(str(size) for size in (inputs, *(layer.neurons for layer in layers)))
+    return NetworkModel(sizes, (inputs,), 4, readout, layers)
+
+
+LARGE = [  # networks, the value of all inputs, and the step whose membrane leaves float32 (None: none does)
+    (network(dense([[1] * 20], 0.5, 1.0)), 3e38, 0),
+    (network(dense([[1, 1]], 1.0, None)), 1e38, 1),
+    (network(dense([[1, 1]] * 3, 1.0, 3e38), dense([[1] * 3], 0.5, 1.0)), 1e38, 1),
+    (network(dense([[1, -1] * 50], 1.0, None)), 1e37, None),
+    (network(dense([[1, -1] * 50], 0.5, 1.0), dense([[1]], 0.5, 1.0)), 1e37, None),
+    (network(dense([[1, 1]], 0.5, None)), 4e37, None),
+]
+
+
+@pytest.mark.parametrize(("model", "value", "step"), LARGE)
+def test_a_stream_refuses_the_sequences_that_a_batch_refuses(make_engine, model, value, step):
+    """It does so in the step that leaves float32, and after a reset it is as new."""
+    engine = make_engine(model)
+    stream, x = engine.stream(reals=True), np.full((6, 1, *model.input_shape), value, np.float32)
+    for _ in range(2):
+        for frame in x[:step, 0]:
+            stream.step(frame)
+        if step is None:
+            require_step(stream, engine(x), 5)
+        elif step:
+            require_step(stream, engine(x[:step]), step - 1)
+        if step is not None:
+            require_too_large(lambda: engine(x[: step + 1]), "Engine")
+            require_too_large(lambda: stream.step(x[step, 0]), "Stream")
+            require_too_large(lambda: stream.step(0 * x[0, 0]), "Stream")  # it stays so
+        stream.reset()
+
+
+def require_too_large(call, where):
+    text = f"^{where}: a membrane is no longer finite: the inputs are too large for float32; scale them down"
+    with pytest.raises(ValueError, match=text), np.errstate(all="ignore"):
+        call()
+
+
+def test_events_that_take_a_membrane_out_of_float32_are_refused(make_engine):
+    one = np.ones(1, np.float32)
+    engine = make_engine(network(replace(dense([[1]], 0.5, 1.0), scale=one * 3e36, offset=one * 0)))
+    stream = engine.stream()
+    stream.event(0, 100)
+    stream.advance()
+    stream.event(0, 200)
+    require_too_large(stream.advance, "Stream")
+    require_too_large(lambda: engine(np.full((1, 1, 1), 200, np.uint8)), "Engine")
+    stream.reset()
+    stream.advance()
+    assert stream.scores() == 0
 
 
 @pytest.mark.skipif(library() is None, reason="the C extension is not built")

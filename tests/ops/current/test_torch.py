@@ -79,6 +79,18 @@ def test_the_bits_do_not_depend_on_onednn():
             assert equal(twin.current(x, signs, form), reference.current(x, signs, form))
 
 
+@pytest.mark.parametrize("kind", ["spikes", "counts", "pixels", "normal"])
+@pytest.mark.parametrize(("size", "stride"), [(18, 18), (17, 1), (16, 5)])
+def test_a_large_pool_has_the_definitions_bits_and_no_larger_kernel(kind, size, stride, monkeypatch):
+    """A kernel over all that a pool's place sees would take gigabytes in a network of ordinary widths."""
+    kernels, convolve = [], torch.nn.functional.conv2d
+    monkeypatch.setattr(twin.F, "conv2d", lambda x, kernel, *rest: kernels.append(kernel) or convolve(x, kernel, *rest))
+    form = Form(padding=(1, 0), pools=(Pool("average", size, stride), Pool("max", 2, 1)))
+    x, signs = numbers(kind, 2, 3, 40, 38), signs_of(4, 3, 3, 2)
+    assert equal(twin.current(x, signs, form), reference.current(x, signs, form))
+    assert {kernel.shape for kernel in kernels} == {signs.shape}
+
+
 @given(kind=st.sampled_from(KINDS), inputs=st.integers(1, 70), outputs=st.integers(1, 20), seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_a_dense_layer_has_the_definitions_bits(kind, inputs, outputs, seed):

@@ -41,6 +41,17 @@ def test_a_large_pool_is_its_module(size):
     assert torch.equal(got, wanted.view_as(got))
 
 
+def test_a_kernel_is_folded_where_that_saves_memory(monkeypatch):
+    """Images of 12 x 12 have as many places as the folded kernel has numbers if there are 6 of them."""
+    monkeypatch.setattr(conv, "_SMALL", 0)
+    x, kernels = inputs("spikes", 3, 2, 6, 12, 12), torch.randn(5, 6, 5, 5).sign()
+    assert conv.conv_pool(x, kernels, 8) is not None
+    assert conv.conv_pool(x[:2], kernels, 8) is None
+    assert conv.conv_pool(x[:1], kernels) is not None, "without a pool there is nothing to fold"
+    monkeypatch.undo()
+    assert conv.conv_pool(x[:2], kernels, 8) is not None
+
+
 @pytest.mark.usefixtures("in_c")
 @pytest.mark.parametrize(
     "pools",

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bitspike import LIFState
 from bitspike.ops.readout import leaky, leaky_scores, ordered_scores, reference
+from helpers.interpreter import mend
 
 SHAPE = (9, 3, 5)  # T, B, N
 
@@ -23,6 +24,38 @@ def test_the_membrane_is_the_definitions_bit_for_bit(backend, kind):
     assert torch.equal(out.state.membrane, out.membrane[-1])
     assert not out.spikes.any()
     assert out.spikes.shape == SHAPE
+
+
+def require_silent(backend):
+    """A membrane just below the largest number neither fires nor resets."""
+    largest = torch.finfo(torch.float32).max
+    current = torch.tensor([1e30, 1e38, -1e30, -1e38, largest / 2, -largest, 1.0]).repeat(3, 1, 1)
+    current[1:] *= torch.tensor([0.5, 0.0]).view(2, 1, 1)
+    current.requires_grad_()
+    out = leaky(current, beta=0.5, backend=backend)
+    assert not out.spikes.any()
+    assert not out.state.spikes.any()
+    assert torch.equal(out.membrane, reference.membrane(current, 0.5))
+    out.spikes.sum().backward()
+    assert not current.grad.any()
+
+
+def test_the_largest_membranes_do_not_fire(backend):
+    require_silent(backend)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # of the interpreter's NumPy: infinity is meant
+def test_the_largest_membranes_do_not_fire_in_triton():
+    pytest.importorskip("triton")
+    mend()
+    require_silent("triton")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_threshold_is_the_largest_number_of_the_membrane(dtype):
+    out = leaky(torch.full((2, 1, 1), 1e38, dtype=dtype), beta=0.5)
+    assert not out.spikes.any()
+    assert out.membrane[1] == 1.5 * out.membrane[0]
 
 
 def test_the_definition_by_hand():

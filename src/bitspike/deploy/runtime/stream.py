@@ -38,12 +38,13 @@ class Stream(ABC):
     def __init__(self, model: NetworkModel) -> None:
         self.model = model
         self.size = int(np.prod(model.input_shape))
-        self._bound = bound_of(model.layers[0])
+        self._bounds = [bound_of(layer) for layer in model.layers]
         self.reset()
 
     def reset(self) -> None:
         """Put all neurons to rest; forget counts, scores, and events that wait for a step."""
         self._waiting = np.zeros(self.size, np.uint16)
+        self._fed, self._largest = 0, 0.0  # steps, and the largest input in them
         self._rest()
 
     def event(self, index: int | Iterable[int], count: int = 1) -> None:
@@ -67,6 +68,7 @@ class Stream(ABC):
         """Run one step on the events since the last one."""
         self._advance()
         self._waiting[:] = 0
+        self._require_finite(float(self.most_events))
 
     @property
     def most_events(self) -> int:
@@ -88,6 +90,10 @@ class Stream(ABC):
     @abstractmethod
     def _step(self, frame: Floats) -> None:
         """Run one step on a frame that has been checked."""
+
+    @abstractmethod
+    def _membrane_of(self, layer: int) -> Floats:
+        """Return the membrane of a layer after the last step, its neurons in any order."""
 
     @property
     @abstractmethod
@@ -126,11 +132,21 @@ class Stream(ABC):
         require_counts("Stream", x, self.model)
         if not np.isfinite(x).all():
             raise ValueError("Stream: a frame must be finite, but has nan or inf in it")
-        if self._bound.may_overflow(float(np.abs(x).max())):
-            raise ValueError(f"Stream: {TOO_LARGE}")
         if self._waiting.any():
             raise ValueError("Stream: events wait for a step, which a frame would be beside; call advance() first")
         self._step(np.ascontiguousarray(x, np.float32))
+        self._require_finite(float(np.abs(x).max()))
+
+    def _require_finite(self, largest: float) -> None:
+        """Raise if a membrane is not finite after a step on inputs of up to `largest`, as a batch's engine does.
+
+        Only layers are looked at whose membranes may have left float32 in the steps so far.
+        """
+        self._fed, self._largest = self._fed + 1, max(self._largest, largest)
+        for i, bound in enumerate(self._bounds):
+            may = bound.may_overflow(self._largest if i == 0 else 1.0, self._fed)
+            if may and not np.isfinite(self._membrane_of(i)).all():
+                raise ValueError(f"Stream: {TOO_LARGE}, and call reset()")
 
 
 class CStream(Stream):
@@ -186,11 +202,13 @@ class CStream(Stream):
 
     @property
     def membrane(self) -> Floats:
-        address = self._call("membrane", len(self.model.layers) - 1)
+        return self._engine.channels_first(self._membrane_of(len(self.model.layers) - 1))
+
+    def _membrane_of(self, layer: int) -> Floats:
+        address, neurons = self._call("membrane", layer), self.model.layers[layer].neurons
         if self._engine.fixed:
-            raw = _copied(address, self.model.classes, ctypes.c_int32)
-            return self._engine.channels_first((raw / 2**NUMBER_BITS).astype(np.float32))
-        return self._engine.channels_first(_copied(address, self.model.classes, ctypes.c_float))
+            return np.asarray(_copied(address, neurons, ctypes.c_int32) / 2**NUMBER_BITS, np.float32)
+        return _copied(address, neurons, ctypes.c_float)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -210,7 +228,8 @@ class PlainStream(Stream):
         self._network = PlainNetwork(self.model, 1)
         self._steps = 0
         self._counts = self._total = np.zeros(self.model.classes)
-        self._spikes = self._membrane = np.zeros(self.model.classes, np.float32)
+        self._spikes = np.zeros(self.model.classes, np.float32)
+        self._membranes = [np.zeros(layer.output, np.float32) for layer in self.model.layers]
 
     def _event(self, index: int, count: int) -> None:
         """Do nothing: all events wait in `_waiting`."""
@@ -219,9 +238,9 @@ class PlainStream(Stream):
         self._step(self._waiting.astype(np.float32))
 
     def _step(self, frame: Floats) -> None:
-        spikes, membrane = self._network.step(frame.reshape(1, -1))[-1]
-        self._spikes, self._membrane = spikes.ravel(), membrane.ravel()
-        self._counts, self._total = self._counts + self._spikes, self._total + self._membrane
+        outputs = self._network.step(frame.reshape(1, -1))
+        self._spikes, self._membranes = outputs[-1].spikes.ravel(), [output.membrane for output in outputs]
+        self._counts, self._total = self._counts + self._spikes, self._total + self.membrane
         self._steps += 1
 
     @property
@@ -234,7 +253,10 @@ class PlainStream(Stream):
 
     @property
     def membrane(self) -> Floats:
-        return self._membrane.copy()
+        return self._membranes[-1].flatten()
+
+    def _membrane_of(self, layer: int) -> Floats:
+        return self._membranes[layer]
 
     @property
     def counts(self) -> NDArray[np.int64]:

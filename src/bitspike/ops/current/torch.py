@@ -16,7 +16,6 @@ from torch import Tensor
 from bitspike.ops.current import c, reference
 from bitspike.ops.current.form import Form
 from bitspike.ops.current.reference import Norm
-from bitspike.ops.product.c import fold_pool
 
 _WHOLE = 256  # counts up to here are exact even where PyTorch may round the factors of float32 products to bfloat16
 _FLOAT32, _FLOAT64 = 24, 53  # binary digits
@@ -83,14 +82,30 @@ def exact_rows(x: Tensor, terms: int) -> Tensor:
 
 
 def _sums(x: Tensor, signs: Tensor, form: Form) -> Tensor:
-    """Return the sums after all pools, in any order. A first average pool becomes a part of the convolution."""
+    """Return the sums after all pools, in any order. A first average pool comes before the convolution.
+
+    The sum of a window's convolutions is the convolution of the sums of windows. So the kernel is needed at the pool's
+    places only.
+    """
     if signs.dim() == 2:
         return F.linear(x, signs)
     first = form.pools[0] if form.pools else None
     if first is None or first.kind == "max" or form.stride != (1, 1):
         return pooled(_convolved(x, signs, form.stride, form.padding), form)
-    total = _convolved(x, fold_pool(signs, first.size), (first.stride, first.stride), form.padding)
+    windows = _windows(x, first.size, form.padding)
+    # Counts of a window may be too many for PyTorch's float32 products.
+    wide = windows.double() if float(windows.detach().abs().amax()) > _WHOLE else windows
+    total = _convolved(wide, signs.to(wide.dtype), (first.stride, first.stride), (0, 0)).to(x.dtype)
     return pooled(total, form._replace(pools=form.pools[1:]))
+
+
+def _windows(x: Tensor, size: int, padding: tuple[int, int]) -> Tensor:
+    """Return the sums of all windows of size x size in x, which has zeros around it."""
+    rows, columns = padding
+    x = F.pad(x, (columns, columns, rows, rows)) if any(padding) else x
+    for window in ((size, 1), (1, size)):  # one side after the other: 2 * size additions, not size**2
+        x = F.avg_pool2d(x, window, 1, divisor_override=1)
+    return x
 
 
 def _convolved(x: Tensor, kernel: Tensor, stride: tuple[int, int], padding: tuple[int, int]) -> Tensor:

@@ -20,6 +20,8 @@ from bitspike.ops.first_order import first_order
 from bitspike.ops.native.library import COUNT, NUMBER, POINTER, address, declare, kernels, succeed
 from bitspike.ops.product.pack import Packed, pack
 
+_SMALL = 1 << 22  # numbers of a folded kernel that is worth its memory in any case
+_LARGE = 8  # a side of a pool
 _COUNTS = ("images", "channels", "sites", "outputs", "places", "taps", "columns")
 
 
@@ -64,26 +66,42 @@ def _geometry(height: int, width: int, taps_y: int, taps_x: int, stride: int) ->
     return _Geometry(out_y, out_x, starts, pairs)
 
 
-def fold_pool(kernel: Tensor, size: int) -> Tensor:
+def _fold_pool(kernel: Tensor, size: int) -> Tensor:
     """Return the sum of the kernel `[O, C, H, W]` at all shifts below `size`: `[O, C, H + size - 1, W + size - 1]`."""
-    edge = size - 1
-    # Sums of whole numbers: exact in any order.
-    return F.avg_pool2d(F.pad(kernel, (edge,) * 4), size, stride=1, divisor_override=1) if size > 1 else kernel
+    if size == 1:
+        return kernel
+    # Sums of whole numbers: exact in any order. One side after the other takes 2 * size of them, not size**2. Smaller
+    # pools gain nothing by it, and keep the order in which their gradients are summed.
+    windows = [(size, size)] if size < _LARGE else [(size, 1), (1, size)]
+    kernel = F.pad(kernel, (size - 1,) * 4)
+    for window in windows:
+        kernel = F.avg_pool2d(kernel, window, stride=1, divisor_override=1)
+    return kernel
+
+
+def _folds(x: Tensor, signs: Tensor, size: int) -> bool:
+    """Return whether the folded kernel fits the image, and is small, or no larger than the current before the pool."""
+    rows, columns = (side + size - 1 for side in signs.shape[2:])
+    if x.shape[3] < rows or x.shape[4] < columns:
+        return False
+    places = x.shape[0] * x.shape[1] * x.shape[3] * x.shape[4]
+    return size == 1 or signs.shape[:2].numel() * rows * columns <= max(_SMALL, len(signs) * places)
 
 
 def conv_pool(x: Tensor, signs: Tensor, size: int = 1, later: int = 1) -> Tensor | None:
     """avg_pool2d(conv2d(x, signs), size): x `[T, B, C, H, W]` of spikes or counts, signs `[O, C, h, w]` of -1 and +1.
 
     If the caller adds up `later` > 1 of its numbers in later pools, it gives sums instead of averages.
-    None where that needs the plain modules: x is not whole numbers, or nothing is left of it.
+    None where that needs the plain modules: x is not whole numbers, nothing is left of it, or a folded kernel would
+    take more memory than the current that it saves.
     """
-    folded = fold_pool(signs, size)
-    if x.shape[3] < folded.shape[2] or x.shape[4] < folded.shape[3]:
+    if not _folds(x, signs, size):
         return None
     packed = pack(x.flatten(2), signs[0].numel() * size * size * later)
     if packed is None:
         return None
-    out: Tensor = _ConvPool.apply(x, folded, packed, size, 1 if later > 1 else size * size)
+    divisor = 1 if later > 1 else size * size
+    out: Tensor = _ConvPool.apply(x, _fold_pool(signs, size), packed, size, divisor)
     return out
 
 

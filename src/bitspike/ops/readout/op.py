@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bitspike.ops.lif import Backend, LIFOutput, LIFState, lif
 
-NEVER = 1e30  # a threshold that no membrane reaches, and that float32 holds
+NEVER = 1e30  # a threshold that no ordinary membrane reaches, and that every dtype but float16 holds
 
 
 def leaky(
@@ -34,8 +34,12 @@ def leaky(
     """
     if isinstance(state, LIFState) and isinstance(state.membrane, Tensor):
         state = LIFState(state.membrane, torch.zeros_like(state.membrane))  # a spike before would reset it
-    # So far from its center, every surrogate's gradient is 0 in float32.
-    return lif(current, beta=beta, theta=NEVER, slope=1.0, steps=steps, state=state, backend=backend)
+    never = 1.0
+    if isinstance(current, Tensor) and current.is_floating_point():  # else `lif` says what is wrong
+        # The largest number: an infinite threshold times no spike would be NaN. So far from its center, every
+        # surrogate's gradient is 0.
+        never = torch.finfo(torch.promote_types(current.dtype, torch.float32)).max
+    return lif(current, beta=beta, theta=never, slope=1.0, steps=steps, state=state, backend=backend)
 
 
 def leaky_scores(membrane: Tensor, beta: float | Tensor) -> Tensor:
