@@ -17,6 +17,7 @@ from bitspike.cli.console import bars, echo, echo_json, say
 from bitspike.cli.interrupts import catching_interrupts
 from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
+from bitspike.text import number_of
 from bitspike.cli.sweep_options import best_command, require_optuna
 from bitspike.cli.sweep_table import duration, show_sweep
 
@@ -207,7 +208,7 @@ def _greeting(facts: StudyFacts, name: str, storage: str, out: Path) -> str:
     figures = " and ".join(each.name for each in facts.objectives)
     pruned = "" if facts.pruner == "none" else f", {facts.pruner} pruning"
     return (
-        f"{name}: {len(facts.space)} parameters by {facts.sampler}{pruned}, seed {facts.seed}, for {figures} on "
+        f"{name}: {number_of(len(facts.space), 'parameter')} by {facts.sampler}{pruned}, seed {facts.seed}, for {figures} on "
         f"validation samples -> {out} ({storage})"
     )
 

@@ -27,6 +27,8 @@ from bitspike.train.seeds import mixed
 from bitspike.train.tasks import LOSSES, Task
 from bitspike.train.tricks import tricks_for
 
+CHEAP_DELAY = 63  # steps: delays of up to so many may be longer than a sample
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -172,10 +174,11 @@ def _check_network(spec: Experiment, data: Dataset) -> None:
         raise ValueError(
             f"net.delays needs samples with time steps of their own, but {data.title} holds static images; set it to 0"
         )
-    if data.train.steps is not None and spec.net.longest_delay > data.train.steps:
+    steps, longest = data.train.steps, spec.net.longest_delay
+    if steps is not None and longest > max(steps, CHEAP_DELAY):
         raise ValueError(
-            f"net.delays must be at most {data.train.steps}, the number of time bins in a sample of {data.title}, but "
-            f"goes up to {spec.net.longest_delay}: a spike that comes later than a sample ends is lost"
+            f"net.delays must be at most {max(steps, CHEAP_DELAY)} here, but goes up to {longest}: a sample of "
+            f"{data.title} has {steps} time bins, a spike that comes after its end is lost, and each step takes memory"
         )
     if spec.net.readout not in LOSSES[spec.train.loss].readouts:
         able = " or ".join(repr(name) for name, loss in LOSSES.items() if spec.net.readout in loss.readouts)

@@ -104,7 +104,7 @@ class NetConfig(Config):
     """The share of hidden layers' spikes dropped in training. A list has one value for each hidden layer."""
     delays: LongestDelay | list[LongestDelay] = 0
     """The longest delay in time steps of a neuron's spikes on their way to the next layer; 0 means no delays. A list
-    has one value for the input of each layer. None may be longer than a sample.
+    has one value for the input of each layer. None of over 63 may be longer than a sample.
 
     Each neuron that enters a layer, inputs included, learns a delay of its own (before a convolution, each channel).
     """
