@@ -17,9 +17,9 @@ from bitspike.cli.console import bars, echo, echo_json, say
 from bitspike.cli.interrupts import catching_interrupts
 from bitspike.cli.options import AsJson, Device, Set
 from bitspike.cli.process import tune_process
-from bitspike.text import number_of
 from bitspike.cli.sweep_options import best_command, require_optuna
 from bitspike.cli.sweep_table import duration, show_sweep
+from bitspike.text import number_of
 
 if TYPE_CHECKING:
     from bitspike.experiments.schema import Experiment
@@ -207,9 +207,10 @@ def _devices(asked: str, found: str) -> list[str]:
 def _greeting(facts: StudyFacts, name: str, storage: str, out: Path) -> str:
     figures = " and ".join(each.name for each in facts.objectives)
     pruned = "" if facts.pruner == "none" else f", {facts.pruner} pruning"
+    searched = number_of(len(facts.space), "parameter")
     return (
-        f"{name}: {number_of(len(facts.space), 'parameter')} by {facts.sampler}{pruned}, seed {facts.seed}, for {figures} on "
-        f"validation samples -> {out} ({storage})"
+        f"{name}: {searched} by {facts.sampler}{pruned}, seed {facts.seed}, for {figures} on validation samples -> "
+        f"{out} ({storage})"
     )
 
 
