@@ -1,4 +1,4 @@
-"""The findings of a study so far: its trials, the best of them, how much each parameter matters. For people and JSON."""
+"""The findings of a study: its trials, the best of them, how much each parameter matters; for people and for JSON."""
 
 from __future__ import annotations
 
