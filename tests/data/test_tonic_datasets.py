@@ -54,8 +54,10 @@ def test_no_split_divides_a_recording_that_was_cut_into_slices():
         data = dataset_from_torch(train, test_share=0.3)
         assert set(data.train.groups.tolist()).isdisjoint(data.test.groups.tolist())
         assert len(data.test) == 4
-    subset = torch.utils.data.Subset(sliced, range(0, 12, 3))
-    assert dataset_from_torch(subset, test_share=0.5).train.groups is None
+    subset = torch.utils.data.Subset(torch.utils.data.Subset(sliced, range(2, 12)), [9, 1, 2, 8, 7, 0])
+    data = dataset_from_torch(subset, test_share=0.4)  # slices 11, 3, 4, 10, 9 and 2
+    assert sorted((*data.train.groups.tolist(), *data.test.groups.tolist())) == [0, 0, 1, 2, 2, 2]
+    assert set(data.train.groups.tolist()).isdisjoint(data.test.groups.tolist())
     assert dataset_from_torch(sliced, groups=["a", "b"] * 6, test_share=0.5).group_labels == ("a", "b")
 
 

@@ -6,9 +6,10 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, Subset
 
 import bitspike
-from bitspike.data import dataset_from_torch, from_torch
+from bitspike.data import dataset_from_torch, findings, from_torch, profile
 from bitspike.data.binning import Binning, bin_events
 from bitspike.data.events import Events
+from bitspike.data.splits import split_labels
 
 TONIC = np.dtype([("x", np.int16), ("y", np.int16), ("t", np.int64), ("p", bool)])
 
@@ -348,6 +349,81 @@ def test_a_share_is_held_out_for_the_test():
     assert data.test.labels.bincount().tolist() == [2, 2]
     other = dataset_from_torch(row_of_units(9_000, 20), sensor=(4,), test_share=0.5, split_seed=1)
     assert len(other.test) == 10
+
+
+HELD_OUT = [{}, {"test_share": 0.4, "split_seed": 3}, {"groups": [f"person {row // 6}" for row in range(30)]}]
+
+
+def with_other_test_samples(pairs, others, **held_out):
+    """Return the pairs, but those of `others` where a row is held out for the test, and these rows."""
+    labels = torch.tensor([label for _, label in pairs])
+    groups = held_out.pop("groups", None)
+    people = None if groups is None else torch.tensor([sorted(set(groups)).index(each) for each in groups])
+    _, held = split_labels(labels, people, held_out.get("test_share", 0.2), held_out.get("split_seed", 0))
+    return [others[row] if row in held else pairs[row] for row in range(len(pairs))], held
+
+
+@pytest.mark.parametrize("first_label", [0, 7])  # labels that are numbered anew are drawn alike
+@pytest.mark.parametrize("held_out", HELD_OUT)
+def test_bins_are_not_found_from_samples_that_are_held_out(held_out, first_label):
+    pairs, others = (
+        [(events, label + first_label) for events, label in row_of_units(end, 30)] for end in (100_000, 1_000_000)
+    )
+    mixed, held = with_other_test_samples(pairs, others, **held_out)
+    alike, data = (dataset_from_torch(each, sensor=(4,), **held_out) for each in (pairs, mixed))
+    assert (data.train.tally.bin_us, data.train.steps) == (1_000, 101)
+    assert same(data.train, alike.train)
+    whole = from_torch(mixed, sensor=(4,), bin_ms=1, steps=101)  # events after the last bin are left out
+    assert len(data.test) == len(held)
+    assert torch.equal(data.test.batch(torch.arange(len(held)))[0], whole.batch(held)[0])
+    assert data.train.left_out == 0
+    assert data.test.left_out > 0.8
+    (told,) = [each for each in findings(profile(data)) if each.cause == "other losses"]
+    assert told.evidence.startswith("90.0% of the test events are in no bin, but only 0.0% of the training events")
+
+
+@pytest.mark.parametrize("held_out", HELD_OUT)
+def test_samples_of_one_length_get_the_bins_of_all(held_out):
+    pairs = row_of_units(90_000, 30)
+    data, every = dataset_from_torch(pairs, sensor=(4,), **held_out), from_torch(pairs, sensor=(4,))
+    _, held = with_other_test_samples(pairs, pairs, **held_out)
+    kept = torch.tensor([row for row in range(30) if row not in held])
+    assert (data.train.tally.bin_us, data.train.steps) == (every.tally.bin_us, every.steps)
+    assert same(data.train, every.select(kept))
+    assert same(data.test, every.select(held))
+
+
+@pytest.mark.parametrize("given", [{"steps": 50}, {"bin_ms": 2}])
+def test_half_given_bins_are_not_completed_from_held_out_samples(given):
+    pairs, others = row_of_units(99_999, 30), row_of_units(999_999, 30)
+    data = dataset_from_torch(with_other_test_samples(pairs, others)[0], sensor=(4,), **given)
+    assert (data.train.tally.bin_us, data.train.steps) == (2_000, 50)
+
+
+def test_the_sensor_is_found_from_held_out_samples_too():
+    """A channel may be silent in training alone; as in files of one's own, the sensor has it."""
+    pairs, others = row_of_units(9_000, 20), row_of_units(9_000, 20, units=6)
+    data = dataset_from_torch(with_other_test_samples(pairs, others)[0])
+    assert data.train.shape == data.test.shape == (6,)
+
+
+def test_frames_have_the_steps_of_the_longest_training_sample():
+    pairs, others = ([(np.ones((steps, 2)), row % 2) for row in range(20)] for steps in (3, 5))
+    mixed, held = with_other_test_samples(pairs, others)
+    data = dataset_from_torch(mixed)
+    assert (data.train.steps, data.test.steps) == (3, 3)
+    assert data.test.batch(torch.arange(len(held)))[0].tolist() == np.ones((3, 4, 2)).tolist()
+    assert dataset_from_torch(mixed, steps=5).test.steps == 5
+    longer = [each if row in held else others[row] for row, each in enumerate(pairs)]
+    assert dataset_from_torch(longer).test.steps == 5
+
+
+def test_training_samples_without_events_need_bins():
+    nothing = [(np.zeros(0, [("t", "i8"), ("x", "i2")]), row % 2) for row in range(20)]
+    mixed, _ = with_other_test_samples(nothing, row_of_units(9_000, 20))
+    with pytest.raises(ValueError, match=r"^from_torch: no training sample has an event, .*; give bin_ms and steps$"):
+        dataset_from_torch(mixed)
+    assert dataset_from_torch(mixed, bin_ms=1, steps=9).train.steps == 9
 
 
 def test_groups_stay_together():

@@ -177,6 +177,17 @@ def test_the_file_and_settings_win_over_the_recipe(read):
     assert read(row_arrays(), MS, "train.epochs=2").data.repeat == read(row_arrays(), MS).data.repeat
 
 
+@pytest.mark.parametrize("given", [("", "train.rates.delays=0.5"), ("[train.rates]\ndelays = 0.5\n", "net.slope=2")])
+def test_a_rate_that_the_file_gives_leaves_the_others_to_the_recipe(read, given):
+    text, setting = given
+    spec = read(row_arrays(), MS + text, setting)
+    assert spec.train.rates is not None
+    assert spec.train.rates.given() == {"norms": 2e-3, "delays": 0.5}
+    without = read(row_arrays(), MS + text, "train.rates.norms=none", "train.rates.delays=0.5")
+    assert without.train.rates is not None
+    assert without.train.rates.given() == {"delays": 0.5}
+
+
 @pytest.mark.parametrize(
     ("settings", "gone"),
     [

@@ -205,3 +205,11 @@ def test_longer_delays_of_a_saved_layer_are_refused():
     with pytest.raises(RuntimeError, match=r"delays go up to 7.84 steps, but this layer's longest is 4; build"):
         a_layer(longest=4).load_state_dict(long.state_dict())
     a_layer(longest=8).load_state_dict(long.state_dict())
+
+
+def test_delays_that_an_optimizer_has_moved_too_far_are_saved_as_they_are_used():
+    layer, same = a_layer(), a_layer()
+    layer.delays.data[:2] = torch.tensor([-3.0, layer.longest + 2.5])
+    same.load_state_dict(layer.state_dict())
+    assert same.delays[:2].tolist() == [0.0, layer.longest]
+    assert same.rounded().equal(layer.rounded())

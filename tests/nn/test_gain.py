@@ -147,3 +147,11 @@ def test_saved_gains_that_do_not_fit_are_refused():
 def test_bad_input_is_one_line(call, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call()
+
+
+def test_gains_that_an_optimizer_has_moved_too_far_are_saved_as_they_are_used():
+    net, same = network(), network()
+    net.layers[0].gain.gains.data[:2] = torch.tensor([-3.0, 17.5])
+    same.load_state_dict(net.state_dict())
+    assert same.layers[0].gain.gains[:2].tolist() == [0.0, 15.0]
+    assert same.layers[0].gain.rounded().equal(net.layers[0].gain.rounded())

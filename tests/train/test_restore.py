@@ -29,6 +29,11 @@ def test_counts_that_agree_are_taken():
     assert restored(iteration=6, step=12).step == 12  # an epoch that is over, before it is counted
 
 
+def test_warnings_of_an_earlier_version_count_from_the_beginning():
+    assert restored(warnings=["a", "b"]).warned_at == [0, 0]
+    assert restored(warnings=["a", "b"], warned_at=[0, 8]).warned_at == [0, 8]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -43,6 +48,11 @@ def test_counts_that_agree_are_taken():
         ({"best_accuracy": True}, "progress.best_accuracy must be a number"),
         ({"seconds": float("inf")}, "must be a finite number"),
         ({"warnings": [1]}, "progress.warnings must be a list of str"),
+        ({"warnings": ["a"], "warned_at": []}, "progress.warned_at must be an iteration up to 8 for each warning"),
+        ({"warnings": ["a"], "warned_at": [9]}, "progress.warned_at must be an iteration up to 8"),
+        ({"warnings": ["a"], "warned_at": [-1]}, "progress.warned_at must be an iteration"),
+        ({"warnings": ["a"], "warned_at": [True]}, "progress.warned_at must be an iteration"),
+        ({"warnings": ["a"], "warned_at": {"a": 1}}, "progress.warned_at must be an iteration"),
         ({"rows": []}, "a row for each of 1 epochs, not 0"),
         ({"rows": [ROW | {"step": 5}]}, "the row of epoch 1"),
         ({"rows": [ROW | {"dead": [0.0]}]}, "the row of epoch 1"),

@@ -22,6 +22,7 @@ from bitspike.experiments.runs import train_run, train_trials
 from bitspike.experiments.saved import evaluate_run
 from bitspike.experiments.schema import read_experiment
 from bitspike.train import checkpoint
+from bitspike.train.loop import Trainer
 from bitspike.train.progress import Listener
 from bitspike.train.run_folder import RunFolder
 from helpers import runs
@@ -237,6 +238,39 @@ def test_within_an_epoch_the_steps_of_whole_ones_are_told(home, whole, tmp_path)
     assert results(out) == results(whole("best", 1))
     train_run(spec, out, RunOptions(resume=True))
     assert results(out) == results(whole("best", EPOCHS))
+
+
+@pytest.mark.parametrize("on_dead", ["warn", "stop"])
+def test_what_came_later_is_not_of_a_shorter_run(on_dead, home, tmp_path, monkeypatch):
+    settings = ("train.watch_every=1", f"train.on_dead={on_dead}")
+    one = experiment(home, *settings, epochs=1)
+    watch, out = Trainer.watch_batch, tmp_path / "run"
+
+    def silent_in_the_second_epoch(self):
+        figures = watch(self)
+        if self.progress.step > 6:
+            figures["dead"][-1] = 1.0
+        return figures
+
+    monkeypatch.setattr(Trainer, "watch_batch", silent_in_the_second_epoch)
+    wanted = train_run(one, tmp_path / "one", RunOptions())
+    assert (wanted["warnings"], wanted["ended"]) == ([], "epochs")
+    assert train_run(experiment(home, *settings), out, interrupted_after(12)) is None
+    state = runs.checkpoint(out)
+    progress = state["progress"]
+    assert (progress["epoch"], progress["iteration"]) == (1, 5)
+    (warning,) = progress["warnings"]
+    assert "none of its neurons fired from iteration 7 on" in warning
+    assert progress["warned_at"] == [9]
+    older = shutil.copytree(out, tmp_path / "older")
+    found = train_run(one, out, RunOptions(resume=True))
+    assert found["results_sha256"] == wanted["results_sha256"]
+    assert (found["warnings"], found["ended"]) == ([], "epochs")
+    # an earlier version did not note when it warned: its warnings stay
+    del progress["warned_at"]
+    checkpoint.save_checkpoint(older / "last.ckpt", state)
+    found = train_run(one, older, RunOptions(resume=True))
+    assert (found["warnings"], found["ended"]) == ([warning], "epochs")
 
 
 def test_a_lost_attempts_network_is_not_the_new_ones(home, whole, tmp_path, monkeypatch):

@@ -35,13 +35,14 @@ def names_in(classes: Any) -> tuple[str, ...]:
 
 
 def recordings_of(dataset: Any) -> list[int] | None:
-    """Return the recording of each slice of tonic's SlicedDataset, or of a cache of one; None for other data sets."""
-    while not hasattr(dataset, "slice_dataset_map"):
-        inner = getattr(dataset, "dataset", None)
-        if inner is None or hasattr(dataset, "indices"):  # a Subset has samples in an order of its own
-            return None
-        dataset = inner
-    return [int(recording) for recording, _ in dataset.slice_dataset_map]
+    """Return the recording of each slice of tonic's SlicedDataset, of a cache or of a Subset of one; else None."""
+    if hasattr(dataset, "slice_dataset_map"):
+        return [int(recording) for recording, _ in dataset.slice_dataset_map]
+    inner = getattr(dataset, "dataset", None)
+    found = None if inner is None else recordings_of(inner)
+    if found is None or not hasattr(dataset, "indices"):
+        return found
+    return [found[index] for index in dataset.indices]  # a Subset has samples in an order of its own
 
 
 def refuse_images(values: Any, size: tuple[int, int, int] | None) -> None:

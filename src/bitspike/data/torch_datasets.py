@@ -14,7 +14,6 @@ from bitspike.data.default_bins import default_bins
 from bitspike.data.event_times import MICROSECONDS, times_from_first
 from bitspike.data.progress import Progress, silent
 from bitspike.data.samples import Dataset, Frames
-from bitspike.data.splits import split_rows
 from bitspike.data.tonic_datasets import names_in, recordings_of, refuse_images, tonic_size
 from bitspike.data.torch_options import (
     clip_option,
@@ -27,7 +26,7 @@ from bitspike.data.torch_options import (
     truth_option,
     whole_number,
 )
-from bitspike.data.torch_samples import is_events, joined_events, joined_frames, read_pairs
+from bitspike.data.torch_samples import Unsplit, is_events, joined_events, joined_frames, read_pairs
 
 
 def from_torch(
@@ -71,9 +70,11 @@ def from_torch(
     for name, value, known in (("time_unit", time_unit, MICROSECONDS), ("time_origin", time_origin, ("first", "zero"))):
         if value not in known:
             raise ValueError(f"from_torch: {name} must be {' or '.join(map(repr, known))}, but is {value!r}")
+    unsplit, dataset = (dataset, dataset.dataset) if isinstance(dataset, Unsplit) else (None, dataset)
     pairs = list(read_pairs(dataset, progress or silent))
     labels = torch.tensor([label for _, label in pairs], dtype=torch.int64, device="cpu")
     of_sample, _ = numbered_groups(groups, len(pairs))
+    training = None if unsplit is None else unsplit.training(labels, of_sample)
     if is_events(pairs[0][0]):
         size = tonic_size(dataset)
         events = joined_events(
@@ -82,11 +83,13 @@ def from_torch(
         if time_origin == "first":
             events = replace(events, t=times_from_first(events.t, events.offsets), origin="first")
         if bin_us is None or steps is None:
-            if not len(events.t):
+            seen = events if training is None else events.select(training.numpy())
+            if not len(seen.t):
                 raise ValueError(
-                    "from_torch: no sample has an event, so that no time bins can be found; give bin_ms and steps"
+                    f"from_torch: no {'' if training is None else 'training '}sample has an event, so that no time "
+                    "bins can be found; give bin_ms and steps"
                 )
-            bins = default_bins(events, bin_us=bin_us, steps=steps, duration_us=duration_us)
+            bins = default_bins(seen, bin_us=bin_us, steps=steps, duration_us=duration_us)
             bin_us, steps = bins.bin_us, bins.steps
         polarity = (size is None or size[2] > 1) if polarity is None else polarity
         return bin_events(events, Binning(bin_us, steps, downsample, polarity, clip, duration_us))
@@ -103,7 +106,7 @@ def from_torch(
     if wrong := [name for name, is_given in given.items() if is_given]:
         raise ValueError(f"from_torch: {wrong[0]} is for events, but these samples are frames; leave it out")
     refuse_images(pairs[0][0], tonic_size(dataset))
-    return joined_frames([values for values, _ in pairs], labels, of_sample, steps)
+    return joined_frames([values for values, _ in pairs], labels, of_sample, steps, training)
 
 
 def dataset_from_torch(
@@ -118,14 +121,15 @@ def dataset_from_torch(
     split_seed: int | None = None,
     **options: Any,
 ) -> Dataset:
-    """Return a dataset of PyTorch's data sets, read with `from_torch` and `options`; all splits get the same time bins.
+    """Return a dataset of PyTorch's data sets, read with `from_torch` and `options`.
 
+    All splits get the time bins of the training samples, or as many steps: what a test sample has later is cut.
     Without `test`, `test_share` of the training samples (default 0.2) is held out, of each class, drawn with
     `split_seed` (default 0); or whole `groups` of them, if those are given. `valid` are samples to choose the best
     epoch by; without them, training holds some out. Slices of tonic's SlicedDataset are grouped by their recording, so
-    that no split divides one. The data set's `classes`, as tonic and torchvision have them, give
-    the names of classes where `class_names` does not. Labels that are not the places of their names become 0, 1, 2 and
-    so on, in their order, as those of a file do.
+    that no split divides one. The data set's `classes`, as tonic and torchvision have them, give the names of classes
+    where `class_names` does not. Labels that are not the places of their names become 0, 1, 2 and so on, in their
+    order, as those of a file do.
 
     Examples:
         >>> import numpy as np
@@ -139,7 +143,8 @@ def dataset_from_torch(
     require_class_names(class_names)
     share, seed = held_out_options(test, test_share, split_seed)
     groups = recordings_of(train) if groups is None else groups
-    first = from_torch(train, groups=groups, **options)
+    unsplit = Unsplit(train, share, seed) if test is None else None
+    first = from_torch(unsplit or train, groups=groups, **options)
     options = {**options, "steps": first.steps}
     if first.tally is not None:
         options["bin_ms"] = first.tally.bin_us / 1000
@@ -157,8 +162,8 @@ def dataset_from_torch(
     if numbered:
         first = replace(first, labels=torch.searchsorted(known, first.labels))
         parts = {split: replace(each, labels=torch.searchsorted(known, each.labels)) for split, each in parts.items()}
-    if test is None:
-        kept, held = split_rows(first, share, seed)
+    if unsplit is not None:
+        kept, held = unsplit.split(first.labels, first.groups)
         if not len(held):
             raise ValueError(
                 f"dataset_from_torch: {len(first)} samples have no {'two of one class' if groups is None else 'group'} "

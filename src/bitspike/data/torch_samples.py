@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,12 +17,33 @@ from bitspike.data.events import Events
 from bitspike.data.progress import Progress
 from bitspike.data.samples import Frames, frames
 from bitspike.data.sensors import sensor_size
+from bitspike.data.splits import split_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_PLACE = 2**31 - 1
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # that PyTorch stores, but does not compare
+
+
+@dataclass(frozen=True, slots=True)
+class Unsplit:
+    """A data set of PyTorch's kind that still holds its test samples, and how these are drawn."""
+
+    dataset: Any
+    share: float
+    seed: int
+
+    def split(self, labels: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the rows to train on and the rows to test on. How labels are numbered makes no difference."""
+        places = labels.unique(return_inverse=True)[1]  # small, however large the labels are
+        return split_labels(places, groups, self.share, self.seed)
+
+    def training(self, labels: Tensor, groups: Tensor | None) -> Tensor:
+        """Return `[N]`: whether each sample is one to train on."""
+        kept = torch.zeros(len(labels), dtype=torch.bool, device="cpu")
+        kept[self.split(labels, groups)[0]] = True
+        return kept
 
 
 def read_pairs(dataset: Any, progress: Progress) -> Iterator[tuple[Any, int]]:
@@ -124,19 +146,25 @@ def _columns(part: Any, names: set[str], scale: int, row: int) -> dict[str, NDAr
 # ---- Frames
 
 
-def joined_frames(parts: Sequence[Any], labels: Tensor, groups: Tensor | None, steps: int | None) -> Frames:
-    """Return frames `[T, ...]` of all samples; those with fewer steps end in silence."""
+def joined_frames(
+    parts: Sequence[Any], labels: Tensor, groups: Tensor | None, steps: int | None, training: Tensor | None
+) -> Frames:
+    """Return frames `[T, ...]` of all samples; those with fewer steps end in silence, and longer ones are cut.
+
+    Without `steps` T is that of the longest sample, of those where `training [N]` is true if it is given.
+    """
     dense = [_whole(part, row) for row, part in enumerate(parts)]
     shapes = {tuple(part.shape[1:]) for part in dense}
     if len(shapes) > 1:
         raise ValueError(f"from_torch: frames must have one shape beside time, but have {sorted(shapes)[:4]}")
     shape = shapes.pop()
+    if steps is None:
+        steps = max(len(part) for row, part in enumerate(dense) if training is None or training[row])
     cut = [part[:steps].flatten() for part in dense]
     index = [part.nonzero().flatten() for part in cut]
     lengths = torch.tensor([len(each) for each in index], device="cpu")
     count = torch.cat([part[at] for part, at in zip(cut, index, strict=True)])
-    longest = steps or max(len(part) for part in dense)
-    return frames(torch.cat(index).int(), count, lengths, labels, longest, shape, groups=groups)
+    return frames(torch.cat(index).int(), count, lengths, labels, steps, shape, groups=groups)
 
 
 def _whole(values: Any, row: int) -> Tensor:

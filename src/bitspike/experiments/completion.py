@@ -242,11 +242,15 @@ def _without(table: Mapping[str, Any], key: str) -> Tables:
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tables:
-    """Return the tables of both; where both have a field, that of `above`."""
+    """Return the tables of both; where both have a field, that of `above`. Tables within tables are merged, too."""
+    return _laid_over(below, {key: value for key, value in above.items() if value is not None})
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tables:
+    """Return the fields of both, those of `above` where both have one; also where that is None."""
     merged = dict(below)
     for key, value in above.items():
-        if value is None:
-            continue
         held = merged.get(key)
-        merged[key] = {**held, **value} if isinstance(held, Mapping) and isinstance(value, Mapping) else value
+        tables = isinstance(held, Mapping) and isinstance(value, Mapping)
+        merged[key] = _laid_over(held, value) if tables else value  # type: ignore[arg-type]
     return merged

@@ -121,6 +121,11 @@ class Delay(Checked):
             self._buffers["width"] = self.width.float()
         return self
 
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Save delays within 0..longest, as they are used: the optimizer's last step may have moved them further."""
+        self.delays.data.clamp_(0, self.longest)
+        super()._save_to_state_dict(*args, **kwargs)
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Load the delays; report those that are longer than this layer's longest."""
         super()._load_from_state_dict(state_dict, prefix, *args)

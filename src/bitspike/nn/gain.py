@@ -77,6 +77,11 @@ class Gain(Checked):
         keep_exact(self.gains, exact)
         return self
 
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Save gains within 0..largest, as they are used: the optimizer's last step may have moved them further."""
+        self.gains.data.clamp_(0, self.largest)
+        super()._save_to_state_dict(*args, **kwargs)
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Load the gains; report those that are larger than this layer's largest."""
         super()._load_from_state_dict(state_dict, prefix, *args)

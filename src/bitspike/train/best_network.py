@@ -76,6 +76,10 @@ def go_back(trainer: Trainer, epochs: int) -> None:
     progress.epoch, progress.iteration, progress.step, progress.rows = epochs, 0, rows[-1]["step"], rows
     progress.improved_epoch = min(progress.improved_epoch, epochs)
     trainer.bad.first.masked_fill_(trainer.bad.first >= progress.step, -1)
+    trainer.silent.go_back(rows[-1]["dead"])
+    kept = [row for row, at in enumerate(progress.warned_at) if at <= progress.step]
+    progress.warnings = [progress.warnings[row] for row in kept]
+    progress.warned_at = [progress.warned_at[row] for row in kept]
 
 
 def _saved_best(trainer: Trainer) -> WeightsInfo | None:

@@ -126,6 +126,10 @@ class SilentLayers:
         """Return the layers that have been silent for so long that they will probably never fire."""
         return [name for name, streak in self.streak.items() if streak >= self.ENOUGH]
 
+    def go_back(self, dead: Sequence[float]) -> None:
+        """Count as silent the layers that were so in an earlier evaluation, and no others."""
+        self.streak = {name: self.ENOUGH for name, share in zip(self.names, dead, strict=True) if share >= 1}
+
     def state(self) -> dict[str, Any]:
         """Return the state that a checkpoint keeps."""
         return {"since": self.since, "streak": self.streak, "reported": self.reported}

@@ -244,6 +244,7 @@ class Trainer(Stepper):
         """Pass a warning to the listener and keep it for the summary; the same warning is passed only once."""
         if message not in self.progress.warnings:
             self.progress.warnings.append(message)
+            self.progress.warned_at.append(self.progress.step)
             self.listener.warning(message)
 
     def _agreed(self, *mine: bool) -> list[bool]:

@@ -41,6 +41,7 @@ class Progress:
     seconds: float = 0.0
     rows: list[Row] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    warned_at: list[int] = field(default_factory=list)  # each warning's step; 0 in a checkpoint of an earlier version
 
 
 def drive(run: Generator[None, None, T], step: Callable[[], object]) -> T:

@@ -90,6 +90,12 @@ def progress_from(saved: object, iterations: int, layers: int, chosen_on: str) -
         values = getattr(progress, name)
         if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
             raise ValueError(f"progress.{name} must be a list of {kind.__name__}")
+    if "warned_at" not in saved:  # of an earlier version: such warnings are kept, whatever is cut
+        progress.warned_at = [0] * len(progress.warnings)
+    steps = progress.warned_at
+    fits = isinstance(steps, list) and len(steps) == len(progress.warnings)
+    if not fits or not all(type(step) is int and 0 <= step <= progress.step for step in steps):
+        raise ValueError(f"progress.warned_at must be an iteration up to {progress.step} for each warning")
     if len(progress.rows) != progress.epoch:
         raise ValueError(f"progress.rows must be a row for each of {progress.epoch} epochs, not {len(progress.rows)}")
     for number, row in enumerate(progress.rows, 1):

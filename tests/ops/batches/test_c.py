@@ -30,7 +30,7 @@ def call(frames, rows, jitter, key=0x1234_5678_9ABC, first_row=0):
         EventJitter, st.integers(0, 4), st.sampled_from(SHARES), st.integers(0, 3), st.sampled_from(SHARES),
         st.sampled_from([*SHARES, 1.0]),
     ),
-    st.sampled_from([(5,), (1,), (140,), (3, 4), (2, 1, 1), (2, 17, 9)]),
+    st.sampled_from([(5,), (1,), (140,), (3, 4), (1, 1, 1), (1, 5), (2, 17, 9)]),
     st.integers(1, 11),
     st.lists(st.integers(0, 3), max_size=6),
     st.integers(-(2**63), 2**63 - 1),
@@ -107,3 +107,5 @@ def test_bins_of_other_kinds_are_left_to_the_definition():
     assert not c.usable(replace(frames.bins, index=frames.index.long()))
     assert not c.usable(replace(frames.bins, count=frames.count.int()))
     assert not c.usable(replace(frames.bins, index=frames.index.to("meta")))
+    for shape in ((2, 5), (2, 1, 5)):  # rows of channels with polarities
+        assert not c.usable(frames_from_dense(dense(4, 6, shape, 1, 0.6), torch.arange(4)).bins)

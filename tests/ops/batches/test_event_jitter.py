@@ -46,6 +46,7 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
         return [int(w) for w in philox(tuple(torch.tensor(c) for c in counter), key)]
 
     out = torch.zeros(frames.steps, len(rows), *frames.shape, dtype=torch.long)
+    is_row = len(frames.shape) == 1 or frames.shape[:-1] in ((1,), (2,))  # of channels, with or without polarities
     for b, row in enumerate(rows.tolist()):
         down, right, factor, later = word(first_row + b, 0, 0, 2)
         times = 1 + Fraction(span(factor, round(jitter.stretch * 65536)), 65536)
@@ -66,7 +67,7 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
                 return floor((x + within(axis) - Fraction(width, 2)) * zoom + Fraction(width, 2)) if jitter.zoom else x
 
             if jitter.thin:
-                across = upright % 2 == 0 or len(frames.shape) == 1
+                across = upright % 2 == 0 or is_row
                 place, size = (int(x), frames.shape[-1]) if across else (planes[-1], frames.shape[-2])
                 wave = (floor(Fraction(3, 4) * 65536 * place / size) + phase) % 65536
                 height = min(2 * wave, 131072 - 2 * wave)
@@ -74,7 +75,7 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
                 count = floor(count * share + within(3))
             x = zoomed(int(x), 1, frames.shape[-1]) + span(right, jitter.shift)
             at = [floor((t + within(0)) * times) + span(later, jitter.time_shift), *planes, x]
-            if len(frames.shape) > 1:
+            if not is_row:
                 at[-2] = zoomed(at[-2], 2, frames.shape[-2]) + span(down, jitter.shift)
             if all(0 <= i < n for i, n in zip(at, (frames.steps, *frames.shape), strict=True)):
                 out[at[0], b, *at[1:]] += count
@@ -83,7 +84,7 @@ def one_by_one(frames, rows, jitter, key, first_row=0):
 
 @given(
     st.sampled_from(SETTINGS),
-    st.sampled_from([(5,), (1,), (2, 3, 4), (3, 4)]),
+    st.sampled_from([(5,), (1,), (2, 3, 4), (3, 4), (2, 5), (1, 5)]),
     st.integers(0, 2**62),
     st.integers(0, 5),
     st.sampled_from([0.3, 1.0]),
@@ -93,6 +94,17 @@ def test_it_is_the_definition_bin_by_bin(jitter, shape, seed, first_row, density
     rows, key = torch.tensor([2, 0, 2]), torch.tensor(seed)
     found = jittered_counts(*arguments(frames, rows), jitter, key, first_row)
     assert found.view(6, 3, *shape).equal(one_by_one(frames, rows, jitter, key, first_row))
+
+
+def test_events_of_a_row_keep_their_polarity():
+    """A polarity is no place: events of a row that moves stay in theirs, as if each were a row of its own."""
+    both = torch.cat((dense(3, 6, (1, 9), 0, 0.5), dense(3, 6, (1, 9), 1, 0.5)), 2)  # [N, T, 2, 9]
+    rows, asked = torch.arange(3), EventJitter(shift=2, time_shift=1)
+    found = frames_from_dense(both, rows).jittered_batch(rows, asked, KEY)[0]
+    for p in range(2):
+        alone = frames_from_dense(both[:, :, p], rows).jittered_batch(rows, asked, KEY)[0]
+        assert found[:, :, p].equal(alone)
+        assert alone.any()
 
 
 def test_nothing_asked_for_changes_nothing():
@@ -215,7 +227,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("jitter", SETTINGS, ids=repr)
-@pytest.mark.parametrize("shape", [(21,), (2, 5, 7)])
+@pytest.mark.parametrize("shape", [(21,), (2, 5, 7), (2, 11)])
 def test_the_kernel_is_the_definition(small_blocks, jitter, shape):
     from helpers.kernels import DEVICE
 

@@ -22,9 +22,11 @@ def words(key, *counter):
     return [int(word) for word in philox(tuple(torch.tensor(c) for c in counter), torch.tensor(key))]
 
 
-@given(st.integers(0, 2**62), st.sampled_from([0.0, 0.25, 0.9]), st.integers(1, 5))
-def test_channels_are_taken_as_the_docstring_says(key, mix, batch):
-    found = taken(batch, (6,), mix, torch.tensor(key))
+@given(
+    st.integers(0, 2**62), st.sampled_from([0.0, 0.25, 0.9]), st.integers(1, 5), st.sampled_from([(6,), (2, 3), (1, 6)])
+)
+def test_channels_are_taken_as_the_docstring_says(key, mix, batch, shape):
+    found = taken(batch, shape, mix, torch.tensor(key))
     for b in range(batch):
         share = (words(key, b, 0, 0, 4)[0] & 0x7FFFFFFF) % (round(mix * 65536) + 1)
         assert found[b].tolist() == [words(key, b, n, 0, 5)[0] >> 16 < share for n in range(6)]
@@ -71,7 +73,7 @@ def test_a_sample_takes_from_the_one_at_its_place_from_the_end(shape):
 
 
 @pytest.mark.usefixtures("poisoned")
-@pytest.mark.parametrize("shape", [(7,), (64,), (1,), (1100,), (2, 5, 7), (2, 24, 30), (3, 4)])
+@pytest.mark.parametrize("shape", [(7,), (64,), (1,), (1100,), (2, 5, 7), (2, 24, 30), (3, 4), (2, 50)])
 @pytest.mark.parametrize(("steps", "batch"), [(17, 5), (2, 0)])
 def test_the_kernel_is_the_definition(steps, batch, shape):
     pytest.importorskip("triton")

@@ -32,5 +32,10 @@ class Bins:
 
 
 def sensor(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the height and the width of a sensor; a row of channels has height 1."""
-    return (shape[-2] if len(shape) > 1 else 1), shape[-1]
+    """Return the height and the width of a sensor; a row of channels has height 1, also one of two polarities, (2, N).
+
+    A camera's frames are (polarities, height, width). Frames (height, width) without polarities are a camera's, too,
+    but for a height of 2.
+    """
+    row = len(shape) == 1 or (len(shape) == 2 and shape[0] == 2)
+    return (1 if row else shape[-2]), shape[-1]

@@ -28,8 +28,12 @@ declare("event_jitter", *[POINTER] * 5, NUMBER, POINTER, result=None)
 
 
 def usable(bins: Bins) -> bool:
-    """Return whether batches of these bins may be made in C: int32 and uint8 on the CPU, and C there, not forbidden."""
-    fits = (bins.index.dtype, bins.count.dtype) == (torch.int32, torch.uint8)
+    """Return whether batches of these bins may be made in C: int32 and uint8 on the CPU, and C there, not forbidden.
+
+    C does not know a row of channels with polarities.
+    """
+    height, width = sensor(bins.shape)
+    fits = (bins.index.dtype, bins.count.dtype) == (torch.int32, torch.uint8) and (height > 1 or bins.size == width)
     return fits and bins.index.device.type == bins.count.device.type == "cpu" and allowed()
 
 
@@ -43,7 +47,7 @@ def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, 
         raise IndexError(f"jittered_counts: samples must lie within the {stored} stored bins, but some do not")
     counts = torch.zeros(bins.steps, len(rows), bins.size, dtype=torch.uint8, device="cpu")
     settings = _CJitter(
-        int(key) & (2**64 - 1), bins.steps, len(rows), bins.size, height, width, len(bins.shape) > 1, first_row,
+        int(key) & (2**64 - 1), bins.steps, len(rows), bins.size, height, width, height > 1, first_row,
         jitter.shift, jitter.time_shift, jitter.reach, jitter.zoom_reach, jitter.most_lost,
     )  # fmt: skip
     threads = torch.get_num_threads() if len(rows) * bins.longest >= _ALONE else 1

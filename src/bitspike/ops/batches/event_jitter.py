@@ -97,7 +97,7 @@ def kept_share(drawn: Draws, x: Tensor, y: Tensor, shape: tuple[int, ...]) -> Te
     """
     height, width = sensor(shape)
     along = x * WAVE // width
-    if len(shape) > 1:
+    if height > 1:
         along = torch.where(drawn.upright[:, None], y * WAVE // height, along)
     wave = (along + drawn.phase[:, None]) % ONE * 2
     wave = torch.where(wave > ONE, 2 * ONE - wave, wave)
@@ -122,9 +122,10 @@ def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, 
 
     A bin of step t goes to step floor((t + u) * factor) + later, with u drawn in [0, 1) for each bin, so that a longer
     sample has no empty steps in between. Place x of the last dimension of `shape`, of width W, goes to
-    floor((x + v - W/2) * zoom + W/2) + right, with another v in [0, 1) for each bin; so does the place in the dimension
-    before it, with `down`. What leaves the time or the sensor is lost; bins that meet are added up, to at most 255.
-    Before all this, n events in a bin become floor(n * share + w), with the `kept_share` and a third draw w in [0, 1).
+    floor((x + v - W/2) * zoom + W/2) + right, with another v in [0, 1) for each bin; so does a camera's place in the
+    dimension before it, with `down`. What leaves the time or the sensor is lost; bins that meet are added up, to at
+    most 255. Before all this, n events in a bin become floor(n * share + w), with the `kept_share` and a third draw w
+    in [0, 1).
     """
     steps, shape, size, batch, (height, width) = bins.steps, bins.shape, bins.size, len(rows), sensor(bins.shape)
     entry = torch.arange(bins.longest, device=rows.device)
@@ -143,7 +144,7 @@ def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, 
     if jitter.zoom:
         x = _zoomed(x, places_within(ACROSS, batch, bins.longest, key, first_row), drawn.zoom, width)
     t, x = t + drawn.later[:, None], x + drawn.right[:, None]
-    if len(shape) > 1:
+    if height > 1:
         if jitter.zoom:
             y = _zoomed(y, places_within(DOWN, batch, bins.longest, key, first_row), drawn.zoom, height)
         y = y + drawn.down[:, None]

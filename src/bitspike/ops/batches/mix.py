@@ -37,8 +37,8 @@ def taken(batch: int, shape: tuple[int, ...], mix: float, key: Tensor) -> Tensor
     row = torch.arange(batch, device=key.device)
     none = torch.zeros_like(row)
     words = [word & 0x7FFFFFFF for word in philox((row, none, none, none + SAMPLE_PLACE), key)]
-    if len(shape) == 1:
-        return _channels(words[0] % (largest_share(mix) + 1), shape[0], key)
+    if sensor(shape)[0] == 1:  # of each polarity, too
+        return _channels(words[0] % (largest_share(mix) + 1), torch.Size(shape).numel(), key)
     rectangle = _rectangle(words, shape, mix)
     planes = torch.Size(shape).numel() // rectangle.shape[1]
     return rectangle.repeat(1, planes)

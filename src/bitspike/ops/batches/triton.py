@@ -77,7 +77,7 @@ def jittered_counts(bins: Bins, rows: Tensor, jitter: EventJitter, key: Tensor, 
         if batch and bins.longest:
             kernels_events._jittered_kernel[(batch, -(-bins.longest // _EVENTS))](
                 bins.index, bins.count, bins.starts, bins.lengths, rows, sums, key, first_row, batch, bins.steps,
-                SIZE=bins.size, HEIGHT=height, WIDTH=width, FLAT=len(bins.shape) == 1,
+                SIZE=bins.size, HEIGHT=height, WIDTH=width, FLAT=height == 1,
                 SHIFT=jitter.shift, REACH=jitter.reach, TIME_SHIFT=jitter.time_shift, ZOOM=jitter.zoom_reach,
                 LOST=jitter.most_lost, BLOCK=_EVENTS,
             )  # fmt: skip
@@ -99,7 +99,7 @@ def mixed_counts(counts: Tensor, others: Tensor | None, mix: float, key: Tensor)
         with on(counts):
             kernels_events._mixed_kernel[(batch, -(-steps // _STEPS))](
                 counts, others, out, shares, key, steps, batch,
-                SIZE=size, HEIGHT=height, WIDTH=width, FLAT=len(shape) == 1,
+                SIZE=size, HEIGHT=height, WIDTH=width, FLAT=height == 1,
                 SHARE=largest_share(mix), HIGH=high, WIDE=wide, FLIP=flip, STEPS=_STEPS,
                 BLOCK=min(next_power_of_2(size), 1024),
             )  # fmt: skip
