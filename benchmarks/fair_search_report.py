@@ -7,6 +7,7 @@ import json
 import shlex
 import statistics
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,7 @@ def draw(rows: dict[str, Any], path: Path) -> None:
             if chosen:
                 axes.hlines(statistics.mean(setting["test"]), x - 0.4, x + 0.4, color="tab:blue", linewidth=1)
     axes.set_xlim(-0.5, len(rows) - 0.5)
-    axes.set_xticks(range(len(rows)), [row["title"] for row in rows.values()])
+    axes.set_xticks(range(len(rows)), [textwrap.fill(row["title"], 12) for row in rows.values()])
     axes.set_ylabel("test accuracy, %")
     hollow = not all(is_complete(setting) for row in rows.values() for setting in row["settings"])
     title = "Every seed of the best settings; validation samples chose the blue ones"
