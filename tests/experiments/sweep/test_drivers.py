@@ -268,6 +268,24 @@ def test_an_interrupt_does_not_wait_for_the_server(home, server):
         server.start()
 
 
+def never_join():
+    from bitspike.experiments.sweep import worker
+
+    worker.join_study = lambda *arguments: time.sleep(300)
+    sweeps.fork_workers()
+
+
+def test_an_interrupt_does_not_wait_for_a_worker_that_joins(home):
+    """It holds nothing yet, so that it ends at once, whatever its storage does."""
+    driver = sweeps.start(home, "joining", 1, *SHORT, prepare=never_join)
+    sweeps.wait_until(lambda: sweeps.children(driver.process.pid, ""))
+    time.sleep(0.5)
+    driver.kill(signal.SIGINT)
+    began = time.monotonic()
+    assert driver.wait().code == 130
+    assert time.monotonic() - began < 20
+
+
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_an_interrupt_does_not_wait_for_a_server_that_hangs(home, server, interrupts):
     """A server that is frozen takes questions and never answers: no connection breaks."""

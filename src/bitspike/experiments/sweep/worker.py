@@ -59,6 +59,7 @@ def work(task: Work, messages: Connection) -> None:
     """
     _end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to pass on
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # until there is something to save
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def tell(kind: str, told: Mapping[str, Any]) -> None:
@@ -94,7 +95,7 @@ def _work(task: Work, tell: Callable[[str, Mapping[str, Any]], None]) -> None:
         lambda error: error if isinstance(error, StorageUnavailableError) else None,
         lambda why: tell("waits", {"why": why}),
     )
-    stop = _stopping()  # until now SIGTERM ended this process at once: it had nothing to save
+    stop = _stopping()
 
     def waits(why: str) -> None:
         tell("waits", {"why": why})
