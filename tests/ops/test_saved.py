@@ -1,4 +1,4 @@
-"""What hooks of autograd return for a saved tensor may lie in another order in memory: gradients are the same."""
+"""Gradients stay the same where hooks of autograd return saved tensors in another order in memory."""
 
 from contextlib import nullcontext
 
