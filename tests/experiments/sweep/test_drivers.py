@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -180,7 +181,8 @@ def search_and_start_another(home, argv):
     os.chdir(home)
     os.environ.update(runs.environment(home))
     sys.argv = ["bitspike", *argv]
-    main()
+    with suppress(SystemExit):
+        main()
     other = multiprocessing.get_context("forkserver").Process(target=be_interrupted)
     other.start()
     other.join()
