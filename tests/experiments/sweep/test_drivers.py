@@ -180,6 +180,7 @@ def search_and_start_another(home, argv):
 
     os.chdir(home)
     os.environ.update(runs.environment(home))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
     sys.argv = ["bitspike", *argv]
     with suppress(SystemExit):
         main()
